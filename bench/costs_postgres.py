@@ -43,7 +43,7 @@ def costs(count: int, batch: int) -> dict[str, float]:
 
 
 def _look(url: str) -> list[float]:
-    """A connection that ends has told its counts to the statistics; a new one reads them."""
+    """A connection reports its counts to the statistics when it ends; a new one reads them."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT pg_stat_force_next_flush()")
         commits = _row(connection, COMMITS)

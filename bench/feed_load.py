@@ -107,7 +107,7 @@ class Reader:
         self.reason = ""
 
     async def run(self, server: Served, gate: asyncio.Semaphore, ready: asyncio.Event) -> None:
-        async with gate:  # a thousand handshakes at once would measure the backlog
+        async with gate:  # a thousand handshakes at the same time would measure the backlog
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 24)
             writer.write(_handshake(server))
             head = await reader.readuntil(b"\r\n\r\n")
@@ -157,20 +157,20 @@ async def _frame(reader: asyncio.StreamReader) -> bytes | None:
             return None
 
 
-def read_all(server: Served, load: Load, told: Connection) -> None:
+def read_all(server: Served, load: Load, pipe: Connection) -> None:
     """The readers' process: says when all are connected, then what each has seen."""
     os.nice(10)  # elsewhere they would be on machines of their own
-    asyncio.run(_read_all(server, load, told))
+    asyncio.run(_read_all(server, load, pipe))
 
 
-async def _read_all(server: Served, load: Load, told: Connection) -> None:
+async def _read_all(server: Served, load: Load, pipe: Connection) -> None:
     gate, leave = asyncio.Semaphore(50), asyncio.Event()
     readers = [Reader(deaf=number < load.deaf) for number in range(load.readers)]
     tasks = [asyncio.create_task(each.run(server, gate, leave)) for each in readers]
     while not await _connected(server, load.readers):
         await asyncio.sleep(0.05)
-    told.send("connected")
-    wanted = await asyncio.to_thread(told.recv)
+    pipe.send("connected")
+    wanted = await asyncio.to_thread(pipe.recv)
     listening = [each for each in readers if not each.deaf]
     until = time.monotonic() + 60
     while time.monotonic() < until and any(
@@ -180,7 +180,7 @@ async def _read_all(server: Served, load: Load, told: Connection) -> None:
     leave.set()
     for task in tasks:
         task.cancel()
-    told.send([each.positions for each in listening])
+    pipe.send([each.positions for each in listening])
 
 
 async def _connected(server: Served, readers: int) -> bool:

@@ -38,7 +38,7 @@ OWN = {
 
 @cache
 def filled(kind: str, finished: int, queued: int) -> str:
-    """The address of a store with so many finished and so many queued jobs; made once."""
+    """The address of a store with these numbers of finished and queued jobs; made once."""
     url = _address(kind)
     store = open_store(url)
     engine = Engine(store)
@@ -64,7 +64,7 @@ def _address(kind: str) -> str:
 
 
 def _multiply(kind: str, url: str, count: int) -> None:
-    """Copies of the newest job, until there are so many of it."""
+    """Copies of the newest job, until there are `count` of them."""
     copy = _copy_sqlite if kind == "sqlite" else _copy_postgres
     copy(url, count - 1)
 

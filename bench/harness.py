@@ -27,7 +27,7 @@ class Scale(NamedTuple):
     share: float = 1.0
 
     def of(self, count: int, least: int = 1) -> int:
-        """So many of `count`, but never fewer than the measurement needs to mean anything."""
+        """This share of `count`, but never fewer than the measurement needs to mean anything."""
         return max(least, round(count * self.share))
 
 
@@ -42,14 +42,14 @@ class Contestant(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What a contestant should reach: a figure, or to be so many times better than another.
+    """What a contestant should reach: a figure, or to be better than another by a factor.
 
     A figure is at least this, or at most this where less is better.
     """
 
     bound: float
     over: str | None = None
-    #: The first contestant if nobody is named.
+    #: The first contestant if none is named.
     who: str | None = None
 
 
@@ -120,7 +120,7 @@ def parts(
 ) -> tuple[Contestant, ...]:
     """Contestants that are figures of one and the same run, which happens once a repetition.
 
-    Each figure is read once; whoever finds his read already begins the next run.
+    Each figure is read once; a caller whose figure was read already starts the next run.
     """
     left: dict[str, float] = {}
 

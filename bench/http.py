@@ -32,7 +32,7 @@ BODY = {"intent": "nothing", "payload": {"n": 1}, "run": True}
 
 
 def submitting(kind: str, store_url: str, connections: int, requests: int) -> float:
-    """Durable submissions per second, over so many connections at once."""
+    """Durable submissions per second, over this many concurrent connections."""
     with directory() as place, served(kind, place, store_url) as server:
         return asyncio.run(_submit(server, connections, requests))
 
@@ -83,7 +83,7 @@ QUERIES = {
 
 @cache
 def filled(count: int) -> Path:
-    """A directory with so many tasks: one that was submitted, and copies of its row. Made once."""
+    """A directory with this many tasks: one submitted task and copies of its row. Made once."""
     made = directory()
     place = made.__enter__()
     atexit.register(made.__exit__, None, None, None)

@@ -33,7 +33,7 @@ SENT_AS_SETTING = re.compile(rb"\s*SELECT\s+set_config\('detent\.")
 #: Row locks, hint bits and full pages differ between two runs; a missing statement shows as more.
 WAL_TOLERANCE = 0.15
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
-#: Servers of tests have little memory; these have what PostgreSQL has without being told.
+#: Servers of tests have little memory; these have PostgreSQL's defaults.
 AS_IT_COMES = {"shared_buffers": "128MB"}
 BEGIN, COMMIT = Query(b"BEGIN"), Query(b"COMMIT")
 

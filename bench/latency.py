@@ -94,13 +94,13 @@ def _parts(store: str, busy: bool, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = tuple(
     Benchmark(
         f"pick-up-{load}-{store}",
-        f"From a submission in another process until the handler runs, {told}.",
+        f"From a submission in another process until the handler runs, {condition}.",
         "ms",
         partial(_parts, store, load == "half"),
         (Aim(3, who="p50"), Aim(8, who="p99")) if load == "idle" else (),
         less_is_better=True,
         rivals=False,
     )
-    for load, told in (("idle", "without other load"), ("half", "at half of the maximum load"))
+    for load, condition in (("idle", "without other load"), ("half", "at half of the maximum load"))
     for store in STORES
 )

@@ -36,7 +36,7 @@ def waiting(store: str, count: int, before: int) -> dict[str, float]:
 def _come_to_rest(
     core: Core, process: psutil.Process, more: int, all_of_them: int
 ) -> tuple[int, int]:
-    """Memory of the worker and size of the store when so many jobs wait."""
+    """Memory of the worker and size of the store when this many jobs wait."""
     submit(core, "hear", more)
     until(core, {"waiting", "parked"}, all_of_them)
     return int(process.memory_info().rss), size(core)

@@ -21,9 +21,9 @@ from bench.figures import Figures
 from bench.harness import Benchmark, Result, Scale
 
 #: How often a workload is measured at most, while the race is run as often as was asked for: here
-#: nobody is held against anybody else, and all of it is to be over soon.
+#: nothing is compared with a competitor, and all of it must end soon.
 WORKLOADS = 3
-#: Those that look at lists and at the feed, and take long to set up.
+#: Those that read lists and the feed, and take long to set up.
 ONCE = ("http.page", "feed.")
 
 
@@ -42,7 +42,7 @@ def race(wish: Wish) -> dict[str, Any]:
     size = Size(*(wish.scale.of(count, least=10) for count in Size()))
     found = command.run(ENTRANTS, size, wish.repetitions)
     versions = command.versions()
-    print(*report.told(found, versions), sep="\n", flush=True)
+    print(*report.lines_of(found, versions), sep="\n", flush=True)
     return report.document(found, versions)
 
 
@@ -72,7 +72,7 @@ def _repetitions(benchmark: Benchmark, wish: Wish) -> int:
 
 
 def beyond(wish: Wish) -> dict[str, Any] | None:
-    """Nothing where it cannot be measured, which is said."""
+    """None, with a note, where it cannot be measured."""
     from bench.beyond import command
     from bench.beyond.network import Unable
 
@@ -81,7 +81,7 @@ def beyond(wish: Wish) -> dict[str, Any] | None:
     except (Unable, RuntimeError, subprocess.TimeoutExpired) as reason:
         print(f"beyond one machine was not measured: {reason}", file=sys.stderr)
         return None
-    print(*command.told(found), sep="\n", flush=True)
+    print(*command.lines_of(found), sep="\n", flush=True)
     return found
 
 

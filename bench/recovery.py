@@ -1,6 +1,6 @@
 """Recovery: a worker that holds a hundred leases is killed, and another one takes its work over.
 
-The lease is shorter here than by default, for nobody may take the work before it has run out.
+The lease is shorter here than by default, because other workers must wait until it expires.
 """
 
 import time

@@ -101,7 +101,7 @@ def gateway(place: Path, store_url: str) -> None:
 
 
 def bare(place: Path, _store_url: str) -> None:
-    """What somebody would write in ten minutes: FastAPI, and one synchronous durable insert."""
+    """What a developer would write in ten minutes: FastAPI, and one synchronous durable insert."""
     import threading
 
     import apsw

@@ -88,9 +88,9 @@ def _helps(scale: Scale) -> tuple[Contestant, ...]:
 
 def _ups(_scale: Scale) -> tuple[Contestant, ...]:
     return tuple(
-        Contestant(f"{store}, {told}", partial(up, store, fresh))
+        Contestant(f"{store}, {when}", partial(up, store, fresh))
         for store in STORES
-        for told, fresh in (("first start", True), ("again", False))
+        for when, fresh in (("first start", True), ("again", False))
     )
 
 

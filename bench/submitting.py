@@ -1,4 +1,4 @@
-"""Enqueuing: one by one beside a bare commit, by a hundred callers at once, and in bulk."""
+"""Enqueuing: one by one beside a bare commit, by a hundred concurrent callers, and in bulk."""
 
 import statistics
 import threading

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: A lap of a job: claimed, asleep, claimed, tried again, claimed, failed, and run anew.
+#: A lap of a job: claimed, asleep, claimed, tried again, claimed, failed, and run again.
 LAP = (
     ("queued", "job_running", "running"),
     ("running", "job_waiting", "waiting"),
@@ -25,14 +25,14 @@ LAP = (
 EVENTS = tuple(event for _, event, _ in LAP)
 ROWS = tuple(dict.fromkeys(LAP))
 STATES = tuple(dict.fromkeys(source for source, _, _ in LAP))
-#: How many laps between two looks at the clock.
+#: How many laps between two reads of the clock.
 LAPS = 50
 
 Walk = Callable[[], object]
 
 
 def detent_fold() -> tuple[Walk, Callable[[], str]]:
-    """A stream at once, as the log is read."""
+    """A whole stream, as the log is read."""
     job = importlib.import_module("detent.kernel.lifecycles").LIFECYCLES["job"]
     stream = ("job_created", *EVENTS * LAPS)
     state = ["queued"]

@@ -86,7 +86,7 @@ def _command(each: str, intent: str, kind: str, payload: Any) -> c.SubmitJob | c
 
 
 def until(core: Core, states: set[str], count: int) -> None:
-    """Wait until so many jobs are in one of these states, by their rows."""
+    """Wait until this many jobs are in one of these states, by their rows."""
     end_s = time.monotonic() + WITHIN_S
     while time.monotonic() < end_s:
         with core.store.read() as view:

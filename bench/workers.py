@@ -16,7 +16,7 @@ from bench.worker import completed, submit
 WORKERS = (1, 2, 3, 4)
 #: How many jobs of each kind.
 JOBS = {"nothing": 4_000, "compute": 800, "sleep": 800}
-TOLD = {
+DESCRIPTIONS = {
     "nothing": "jobs that do nothing",
     "compute": f"jobs that compute for {processes.COMPUTE_S * 1e3:.0f} ms",
     "sleep": f"jobs that sleep for {processes.ASLEEP_S * 1e3:.0f} ms",
@@ -49,11 +49,11 @@ def _name(workers: int) -> str:
 BENCHMARKS = tuple(
     Benchmark(
         f"workers-{intent}",
-        f"One to four workers on one PostgreSQL: {told}.",
+        f"One to four workers on one PostgreSQL: {description}.",
         "jobs/s",
         partial(_contestants, intent),
         () if intent == "nothing" else (Aim(1.5, _name(1), _name(2)),),
         rivals=False,
     )
-    for intent, told in TOLD.items()
+    for intent, description in DESCRIPTIONS.items()
 )

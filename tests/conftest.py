@@ -2,7 +2,7 @@
 
 Also a plain setting, however the tests were started: SIGINT is heard, as by a program at a
 terminal (one that was started in the background ignores it, and so would its children), and
-nobody says how wide the terminal is.
+the width of the terminal is not set.
 """
 
 import os

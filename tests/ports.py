@@ -1,4 +1,4 @@
-"""Ports for processes that must be told theirs before they start, or must get theirs back."""
+"""Ports for processes that need a port number before they start, or the same one again."""
 
 import itertools
 import os
@@ -12,7 +12,7 @@ _turns = itertools.count(random.randrange(FOR_EACH_PROCESS))
 
 
 def free_port() -> int:
-    """A port that nobody listens on; no other process of a parallel session is given the same."""
+    """A port that no process listens on; no parallel session gets the same one."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
     for turn in itertools.islice(_turns, FOR_EACH_PROCESS):
         port = FIRST + process * FOR_EACH_PROCESS + turn % FOR_EACH_PROCESS

@@ -11,7 +11,7 @@ COLUMN = 34
 
 
 def architecture() -> str:
-    """ARCHITECTURE.md with its two sections drawn anew."""
+    """ARCHITECTURE.md with its two generated sections updated."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     tree = ["src/detent/", *draw(ROOT / "src" / "detent")]
     return _with("tree", tree, _with("layers", layers(), text))
@@ -71,7 +71,7 @@ def _line(entry: Path, branches: str) -> str:
 def _is_python(entry: Path) -> bool:
     if entry.is_dir():
         return any(entry.rglob("*.py"))
-    # A package's own docstring stands beside its directory; an initializer would repeat it.
+    # A package's docstring is shown beside its directory; an initializer would repeat it.
     return entry.suffix == ".py" and (entry.name != "__init__.py" or _is_root(entry.parent))
 
 

@@ -1,9 +1,9 @@
-"""An audit of what detent stands on: `python -m tools.dependencies [--online]`.
+"""An audit of the dependencies of detent: `python -m tools.dependencies [--online]`.
 
 Without a network: every locked package comes from one registry and has a hash, what is installed is
 what is locked, what is imported is declared, and every licence lets detent be given away under its
 own. With one, for each locked version: it was not taken back, its files still have the locked
-hashes, and no weakness is known of it. Whatever could not be looked at is said.
+hashes, and no weakness is known of it. What could not be checked is listed.
 """
 
 import ast
@@ -25,7 +25,7 @@ REGISTRY = "https://pypi.org/simple"
 WEAKNESSES = "https://pypi.org/pypi/{name}/{version}/json"
 FILES = "files.pythonhosted.org"
 TIMEOUT_S = 20.0
-#: Parts of a licence's name: those that ask no more of whoever passes detent on than a notice, and
+#: Parts of a licence's name: those that ask no more of a distributor of detent than a notice, and
 #: those that also want their own files, if changed, under the same licence.
 PERMISSIVE = (
     *("MIT", "BSD", "Apache", "ISC", "PSF", "Python Software Foundation", "Unlicense", "Zlib"),
@@ -37,7 +37,7 @@ Package = Mapping[str, Any]
 
 
 class Audit(NamedTuple):
-    """What is wrong, what was looked at, and what could not be."""
+    """What is wrong, what was checked, and what could not be."""
 
     problems: list[str]
     looked: list[str]
@@ -93,14 +93,14 @@ def licences() -> dict[str, str]:
 
 def licence_of(distribution: metadata.Distribution) -> str:
     """As its metadata say it: an expression, else its classifiers, else its first words."""
-    told = cast(Message, distribution.metadata)
-    said = told["License-Expression"]
+    fields = cast(Message, distribution.metadata)
+    said = fields["License-Expression"]
     classified = [
         each.rpartition("::")[2].strip()
-        for each in told.get_all("Classifier") or ()
+        for each in fields.get_all("Classifier") or ()
         if each.startswith("License ::") and not each.endswith("OSI Approved")
     ]
-    first = (told["License"] or "unknown").split("\n")[0]
+    first = (fields["License"] or "unknown").split("\n")[0]
     return said or " or ".join(classified) or first
 
 
@@ -152,11 +152,11 @@ def online_problems(packages: Sequence[Package], unlooked: list[str]) -> Iterato
             unlooked.append(f"{name}: the registry did not answer")
             continue
         yield from _of_page(package, page.decode("utf-8"))
-        told = _fetch(WEAKNESSES.format(name=name, version=version))
-        if told is None:
+        document = _fetch(WEAKNESSES.format(name=name, version=version))
+        if document is None:
             unlooked.append(f"{name} {version}: known vulnerabilities")
             continue
-        for each in json.loads(told).get("vulnerabilities", ()):
+        for each in json.loads(document).get("vulnerabilities", ()):
             if not each.get("withdrawn"):
                 yield f"{name} {version}: {each['id']}: {each.get('summary') or each['details']}"
 

@@ -1,4 +1,4 @@
-"""The full torture: every part in its full size, two at a time, and a ledger of what was run.
+"""All fault injection: every part in its full size, two at a time, and a page of results.
 
 `./dev faults` takes more than an hour on two cores, most of it the simulation, and writes
 `docs/explanation/fault-injection-results.md`; `--only PART` runs some parts and leaves the lines of
@@ -27,16 +27,16 @@ from tools import dependencies, mutants
 from verification.postgres_programs import find_binaries
 
 ROOT = Path(__file__).resolve().parents[1]
-LEDGER = ROOT / "docs/explanation/fault-injection-results.md"
+RESULTS_PAGE = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
-ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
+ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk")
 ON_POSTGRES = ("interleavings", "freezes")
 #: About this repository, not about an installation.
 OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
 STORES = ("sqlite", "postgres")
-#: The simulation is cut into runs of so many steps, so that both lanes have something to do.
+#: The simulation is cut into runs of this many steps, so that both lanes have something to do.
 SHARD = 500_000
 CATCHERS = (
     "tests/kernel/test_search.py::test_a_broken_kernel_is_found",
@@ -60,7 +60,7 @@ class Size:
 
 @dataclass(slots=True)
 class Line:
-    """One line of the ledger: what was run, on what, and what came of it."""
+    """One row of the results page: what was run, on which store, and the result."""
 
     part: str
     store: str
@@ -89,19 +89,19 @@ Job = Callable[[], Line]
 
 
 def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
-    """The longest first, so that no lane stands idle in the end."""
+    """The longest first, so that no lane is idle in the end."""
     wanted = only or PARTS
     for part in ON_BOTH:
         if part in wanted:
-            yield from (_torture(part, store, size) for store in STORES)
+            yield from (_fault_injection(part, store, size) for store in STORES)
     for number, steps in enumerate(shards(size.steps) if "simulation" in wanted else ()):
-        yield _torture("simulation", "sqlite", size, steps=steps, shard=number)
+        yield _fault_injection("simulation", "sqlite", size, steps=steps, shard=number)
     for part in ("images", "disk"):
         if part in wanted:
-            yield _torture(part, "sqlite", size)
+            yield _fault_injection(part, "sqlite", size)
     for part in ON_POSTGRES:
         if part in wanted:
-            yield _torture(part, "postgres", size)
+            yield _fault_injection(part, "postgres", size)
     for part, job in OWN.items():
         if part in wanted:
             yield job
@@ -113,7 +113,7 @@ def shards(steps: int) -> list[int]:
     return [SHARD] * whole + ([rest] if rest else [])
 
 
-def _torture(part: str, store: str, size: Size, *, steps: int = 0, shard: int = 0) -> Job:
+def _fault_injection(part: str, store: str, size: Size, *, steps: int = 0, shard: int = 0) -> Job:
     # A shard has its own seeds: those of the next one begin far behind.
     seed = size.seed + shard * 1_000
     command = [sys.executable, "-m", "verification.fault_injection", "--json", "--store", store]
@@ -126,13 +126,21 @@ def _torture(part: str, store: str, size: Size, *, steps: int = 0, shard: int = 
 def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
-        (told,) = json.loads(ended.stdout)["results"]
+        (result,) = json.loads(ended.stdout)["results"]
     except (ValueError, KeyError):
         last = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return Line(part, store, seed, "-", [f"it did not end well: {last}"], " ".join(command))
     return Line(
-        *(part, store, seed, told["seen"], told["problems"], told["replay"], told["seconds"]),
-        told["counts"],
+        *(
+            part,
+            store,
+            seed,
+            result["seen"],
+            result["problems"],
+            result["replay"],
+            result["seconds"],
+        ),
+        result["counts"],
     )
 
 
@@ -201,7 +209,7 @@ OWN: Mapping[str, Job] = {
 }
 
 
-# ---- the ledger ------------------------------------------------------------------------------
+# ---- the results page ------------------------------------------------------------------------
 
 HEAD = """\
 # Fault-injection results
@@ -229,23 +237,23 @@ def versions() -> str:
 
 
 def _commit() -> str:
-    told = subprocess.run(
+    found = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    return told.stdout.strip() or "an unknown commit"
+    return found.stdout.strip() or "an unknown commit"
 
 
-def enter(lines: Sequence[Line], path: Path = LEDGER) -> None:
+def enter(lines: Sequence[Line], path: Path = RESULTS_PAGE) -> None:
     """Put lines in the place of those about the same, and keep the rest."""
     rows = _rows(path.read_text("utf-8")) if path.exists() else {}
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    told = versions()
+    version = versions()
     for line in together(lines):
-        rows[line.part, line.store] = line.row(when, told)
+        rows[line.part, line.store] = line.row(when, version)
     order = sorted(rows, key=lambda key: (PARTS.index(key[0]), key[1]))
     path.write_text(HEAD + "".join(f"{rows[key]}\n" for key in order), "utf-8")
 
@@ -290,14 +298,16 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 @click.command()
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="A part alone; repeatable.")
 @click.option("--seed", default=1, show_default=True)
-@click.option("--minutes", default=5.0, show_default=True, help="Of storm, on each store.")
+@click.option("--minutes", default=5.0, show_default=True, help="Of the chaos run, on each store.")
 @click.option("--steps", default=10_000_000, show_default=True, help="Of the simulation.")
 @click.option("--lanes", default=2, show_default=True, help="How many parts at a time.")
-@click.option("--quick", is_flag=True, help="A little of everything, and no entry in the ledger.")
+@click.option(
+    "--quick", is_flag=True, help="A little of everything, and no entry on the results page."
+)
 def main(
     only: tuple[str, ...], seed: int, minutes: float, steps: int, lanes: int, quick: bool
 ) -> None:
-    """Run the full torture of this repository, and enter what it showed into the ledger."""
+    """Run all fault injection of this repository, and write the results page."""
     size = Size(seed, minutes, 4_000 if quick else steps, quick)
     lines: list[Line] = []
     writing = threading.Lock()

@@ -1,6 +1,6 @@
 """Writes every page that is generated from the code; with --check only says which are stale.
 
-To add a page, add a line to PAGES: where it stands, and the function that returns its text.
+To add a page, add a line to PAGES: its path, and the function that returns its text.
 """
 
 import sys

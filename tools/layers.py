@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# From the top to the bottom. A part imports itself and what stands in lower lines,
+# From the top to the bottom. A part imports itself and the lines below,
 # never its neighbours in its own line.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__init__", "__main__"}),

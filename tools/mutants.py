@@ -58,15 +58,18 @@ def pytest_collection_finish() -> None:
 
 def mutants() -> Mapping[str, Callable[[], None]]:
     """Every mutant of every layer by name, and how this process becomes it for good."""
-    from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
     from tests.kernel.test_search import VARIANTS
-    from verification.fault_injection.mutants import MUTANTS as TORTURED
+    from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
+    from verification.interleavings.mutants import MUTANTS as INTERLEAVED
     from verification.simulation.mutants import MUTANTS as SIMULATED
 
     kernel = {each.__name__.replace("_", "-"): each for each, _, _ in VARIANTS}
     return {
         **{name: _broken_kernel(each) for name, each in kernel.items()},
-        **{name: _patched(each) for name, each in {**SIMULATED, **TORTURED, **INTERLEAVED}.items()},
+        **{
+            name: _patched(each)
+            for name, each in {**SIMULATED, **FAULT_INJECTED, **INTERLEAVED}.items()
+        },
     }
 
 

@@ -15,7 +15,7 @@ from detent.kernel.state_shapes import APPEARANCES
 LIFECYCLES_INTRODUCTION = """\
 # Lifecycles
 
-Five tables decide every change of state. A transition stands in a table or it does not exist; code
+Five tables decide every change of state. A transition is in a table or it does not exist; code
 may refuse more, never allow more. An illegal event changes nothing, and the refusal names the legal
 ones. Every transition is one event of the log, and the state of a thing is the fold of its events.
 

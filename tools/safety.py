@@ -1,6 +1,6 @@
 """Calls that would make code, shell text or SQL of data: what no module of the package may do.
 
-Each exception stands here by its file, with the reason. Reads files, imports nothing of detent.
+Each exception is listed by its file, with the reason. Reads files, imports nothing of detent.
 """
 
 import ast

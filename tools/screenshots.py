@@ -146,7 +146,7 @@ def shoot(page: Page, url: str, file: Path) -> None:
 
 
 def shoot_the_door(browser: Browser, detent: Scene, scheme: str) -> None:
-    """What somebody sees who is not signed in."""
+    """What a visitor sees who is not signed in."""
     page = browser.new_context(viewport=WIDE, color_scheme=scheme).new_page()  # type: ignore[arg-type]
     page.goto(detent.url)
     page.get_by_text("This browser is not signed in.").wait_for()

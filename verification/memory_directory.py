@@ -12,7 +12,7 @@ MEMORY = _SHARED if _SHARED.is_dir() else None
 
 @contextmanager
 def directory_in_memory(prefix: str) -> Iterator[Path]:
-    """Every setting stays as it is in earnest, and waiting for a disk costs nothing.
+    """Every setting stays as it is in production, and waiting for a disk costs nothing.
 
     What a disk keeps after a loss of power is tried elsewhere.
     """

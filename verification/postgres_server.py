@@ -74,7 +74,7 @@ class _PortTaken(PostgresFailed):
 
 
 class Cluster:
-    """A running server, whoever started it, in which databases are created and dropped.
+    """A running server in which databases are created and dropped.
 
     Leaving it as a context manager ends what was started for it, here nothing.
     """
@@ -137,7 +137,7 @@ class Server(Cluster):
         """Start a server on `directory`, which is filled first if it holds none.
 
         Without `port` it takes a free one. The server's own bind decides what is free, so two
-        servers that start at once cannot get the same.
+        servers that start at the same time cannot get the same.
         """
         directory = directory.resolve()
         binaries = binaries or programs.newest_binaries()
@@ -352,7 +352,7 @@ def _start_failure(output: str) -> Exception:
 
 
 def _is_gone(process: psutil.Process) -> bool:
-    # A zombie holds nothing any more, and stays for long where nobody collects orphans.
+    # A zombie holds nothing any more, and stays for long where no process collects orphans.
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

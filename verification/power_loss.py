@@ -24,7 +24,7 @@ from detent.store.sqlite import SqliteStore, connection
 from detent.testing.audit import audit
 
 SECTOR = 512
-#: The shim, and what it stands before.
+#: The shim, and the file system below it.
 NAME, SYSTEM = "detent-power", "unix"
 #: Small, so that the log is moved into the database file again and again while it is recorded.
 CHECKPOINT_PAGES = 12
@@ -32,7 +32,7 @@ STATES = "SELECT id, state FROM jobs"
 
 
 class Operation(NamedTuple):
-    """Something that reached the disk, or a moment at which somebody was told that it did."""
+    """Something that reached the disk, or a moment at which that was acknowledged."""
 
     kind: str
     file: str
@@ -93,7 +93,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 def record(path: Path, jobs: int, synchronous: str | None = None) -> list[Operation]:
-    """The operations of a store at work; an `ack` names what was told as done just before it."""
+    """The operations of a store at work; an `ack` names what was acknowledged just before it."""
     trace: list[Operation] = []
     pragmas = (
         *connection.PRAGMAS,
@@ -113,7 +113,7 @@ def record(path: Path, jobs: int, synchronous: str | None = None) -> list[Operat
 
 
 def work(engine: Engine, jobs: int) -> Iterator[str]:
-    """Jobs submitted, and some of them done: what was told, as `state id`."""
+    """Jobs submitted, and some of them done: what was acknowledged, as `state id`."""
     for number in range(jobs):
         job_id = new_id()
         engine.do(c.SubmitJob(job_id, "default", "work"), c.Actor("client"), fresh=True)
@@ -183,7 +183,7 @@ def _torn(operation: Operation, rng: Random) -> Operation:
 
 @dataclass(slots=True)
 class Result:
-    """How many images were looked at, and what was missing or broken in them."""
+    """How many images were checked, and what was missing or broken in them."""
 
     images: int = 0
     #: Acknowledged commits that images had to hold, summed up: none would prove nothing.
@@ -192,18 +192,18 @@ class Result:
 
 
 def try_images(trace: Sequence[Operation], where: Path, images: int, seed: int = 1) -> Result:
-    """Lose power at random moments, and look at what is there when it is back."""
+    """Lose power at random moments, and check what is there after the restart."""
     rng = Random(seed)
     moments = sorted(rng.randrange(1, len(trace) + 1) for _ in range(images))
     disks = {"db": Disk(), "wal": Disk()}
-    told: dict[str, str] = {}
+    acknowledged: dict[str, str] = {}
     result = Result()
     at = 0
     for number, moment in enumerate(moments):
         for operation in trace[at:moment]:
             if operation.kind == "ack":
                 state, _, job_id = operation.file.partition(" ")
-                told[job_id] = state
+                acknowledged[job_id] = state
             else:
                 disks[operation.file].take(operation)
         at = moment
@@ -212,22 +212,24 @@ def try_images(trace: Sequence[Operation], where: Path, images: int, seed: int =
             content = disks[name].image(_survivors(disks[name].pending, rng))
             path.with_name(path.name + suffix).write_bytes(content)
         path.with_name(path.name + "-shm").unlink(missing_ok=True)
-        _look(path, told, number, moment, result)
+        _check_image(path, acknowledged, number, moment, result)
     return result
 
 
-def _look(path: Path, told: dict[str, str], number: int, moment: int, result: Result) -> None:
+def _check_image(
+    path: Path, acknowledged: dict[str, str], number: int, moment: int, result: Result
+) -> None:
     result.images += 1
-    result.held += len(told)
+    result.held += len(acknowledged)
     where = f"image {number}, after operation {moment}"
     try:
         found, flaws = _contents(path)
     except apsw.Error as error:
-        if told:
+        if acknowledged:
             result.problems.append(f"P1: {where}: {error}")
         return
     result.problems += [f"P1: {where}: {each}" for each in flaws]
-    for job_id, state in told.items():
+    for job_id, state in acknowledged.items():
         if found.get(job_id) not in (state, "completed", "running"):
             result.problems.append(f"P1: {where}: {job_id} was {state}, is {found.get(job_id)}")
             break
@@ -271,7 +273,7 @@ FAULTS: dict[str, tuple[str, Callable[[], apsw.Error]]] = {
 
 
 class Failing:
-    """Raises on some operations of one kind: from the nth on, so many times."""
+    """Raises on some operations of one kind: from the nth on, a number of times."""
 
     def __init__(self, fault: str, nth: int, times: int) -> None:
         self.kind, self.error = FAULTS[fault]
@@ -299,13 +301,15 @@ def try_fault(path: Path, fault: str, nth: int, times: int = 1) -> tuple[int, li
         try:
             engine = Engine(store)
             failing.armed = True
-            told = _submit(engine, 6, found)
+            acknowledged = _submit(engine, 6, found)
             failing.armed = False
             if len(_submit(engine, 1, found)) != 1:
                 found.append("P16: it does not heal when the disk is well again")
             with store.read() as view:
-                there = {job.id for job, _ in view.jobs(told)}
-            found += [f"P16: {each} was acknowledged and is gone" for each in {*told} - there]
+                there = {job.id for job, _ in view.jobs(acknowledged)}
+            found += [
+                f"P16: {each} was acknowledged and is gone" for each in {*acknowledged} - there
+            ]
             audit(store)
         finally:
             store.close()
@@ -314,13 +318,13 @@ def try_fault(path: Path, fault: str, nth: int, times: int = 1) -> tuple[int, li
 
 def _submit(engine: Engine, count: int, found: list[str]) -> list[str]:
     """Jobs that were acknowledged; a refusal must be one that says when to try again."""
-    told = []
+    acknowledged = []
     for _ in range(count):
         job_id = new_id()
         command = c.SubmitJob(job_id, "default", "work")
         result = engine.execute([CommandRequest(command, c.Actor("client"), fresh=True)])[0]
         if not isinstance(result, DetentError):
-            told.append(job_id)
+            acknowledged.append(job_id)
         elif result.code != "unavailable":
-            found.append(f"P16: a failing disk is told as {result.code}: {result}")
-    return told
+            found.append(f"P16: a failing disk is reported as {result.code}: {result}")
+    return acknowledged

@@ -58,7 +58,7 @@ def _answer(command: list[str]) -> dict[str, Any]:
     return answer
 
 
-def told(found: dict[str, Any]) -> Iterator[str]:
+def lines_of(found: dict[str, Any]) -> Iterator[str]:
     """What was found, for a terminal."""
     for way in ("direct", "pooler"):
         if way not in found:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     except Unable as reason:
         print(f"bench beyond: {reason}", file=sys.stderr)
         return 2
-    print(*told(found), sep="\n")
+    print(*lines_of(found), sep="\n")
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     wrong = faults(found)

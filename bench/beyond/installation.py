@@ -81,7 +81,7 @@ class Installation:
         return self.count("SELECT count(*) FROM jobs WHERE state = 'completed'")
 
     def _start(self, machine: Machine, *words: str) -> Path:
-        """A process of detent on a machine; at the end all are asked to stop at once."""
+        """A process of detent on a machine; at the end all are stopped at the same time."""
         self._names[machine.address] = machine.name
         data = self._place / machine.name
         data.mkdir()

@@ -19,7 +19,7 @@ PORT = 6432
 START_S = 20.0
 #: Connections to the server for one database, however many clients there are.
 POOL = 20
-#: After a refused login PgBouncer asks the server again so many seconds later. Its default of 15
+#: After a refused login PgBouncer asks the server again after this many seconds. Its default of 15
 #: would be all that a restart shows. https://www.pgbouncer.org/config.html#server_login_retry
 RETRY_S = 1
 #: The first version that knows which statements each client has prepared.

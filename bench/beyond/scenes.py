@@ -45,7 +45,7 @@ WHERE datname = current_database() AND backend_type = 'client backend'
 class Size(NamedTuple):
     """How much there is to do."""
 
-    #: Jobs that do nothing, and jobs that wait for somebody else, for each number of workers.
+    #: Jobs that do nothing, and jobs that wait for another service, for each number of workers.
     nothing: int = 3_000
     sleep: int = 1_200
     #: Submissions of a client while the database restarts or fails over, and how many a second.
@@ -127,7 +127,7 @@ def _raise(most: dict[str, Any], name: str, count: int) -> None:
 def interrupted(
     made: Installation, client: Machine, size: Size, name: str, interrupt: Callable[[], None]
 ) -> dict[str, Any]:
-    """A client submits all the while; what it was told is compared with what is there then."""
+    """A client submits all the while; its acknowledged submissions are compared with the store."""
     order = {
         "gateways": made.gateways,
         "count": size.submissions,

@@ -31,7 +31,7 @@ def turns(entrants: Sequence[Entrant], repetitions: int) -> Iterator[Entrant]:
 
 
 def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = lap.once) -> Race:
-    """Whoever cannot be installed, started or finished is named with the reason, and is out."""
+    """An entrant that cannot be installed, started or finished is listed with the reason."""
     race = Race(size)
     for entrant in turns(entrants, repetitions):
         if entrant.name in race.missing:
@@ -41,7 +41,7 @@ def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = 
             race.note(entrant.name, once(entrant, size))
         except Missing as reason:
             race.drop(entrant.name, str(reason))
-        except Exception as error:  # nobody's fault may cost the others their figures
+        except Exception as error:  # one entrant's failure must not cost the others their figures
             race.drop(entrant.name, f"{type(error).__name__}: {error}")
     return race
 
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     size = Size(**{name: getattr(options, name) for name in Size._fields})
     race = run(chosen(options.names), size, options.repetitions)
     found = versions()
-    print(*report.told(race, found), sep="\n")
+    print(*report.lines_of(race, found), sep="\n")
     _write(race, found, options)
     return 0
 

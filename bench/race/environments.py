@@ -65,7 +65,7 @@ def command(environment: Environment, script: Path) -> list[str]:
 
 @cache
 def home(environment: Environment) -> Path:
-    """Where an environment is. What could not be made is told again, not tried again."""
+    """Where an environment is. A failure to create it is reported again, not tried again."""
     pins = pinned(environment)
     name = hashlib.sha256(f"{sys.version} {sorted(pins.items())}".encode()).hexdigest()[:12]
     place = MADE / f"{environment.name}-{name}"

@@ -92,7 +92,7 @@ def bare_rows(kind: str, count: int) -> float:
 
 @cache
 def _written(kind: str, count: int) -> Any:
-    """What detent writes for so many jobs; noted once."""
+    """What detent writes for this many jobs; recorded once."""
     return (jobs if kind == "sqlite" else jobs_postgres).written(count, ROWS_IN_BATCH)
 
 

@@ -58,7 +58,7 @@ class Race:
             self.figures.setdefault(name, {}).setdefault(entrant, []).append(figure)
 
     def drop(self, entrant: str, reason: str) -> None:
-        """Whoever fails once is out: half a row of figures would say nothing."""
+        """An entrant that fails once is left out: half a row of figures would say nothing."""
         self.missing[entrant] = reason
         for rows in self.figures.values():
             rows.pop(entrant, None)
@@ -100,7 +100,7 @@ def rows(race: Race, name: str) -> Iterator[tuple[str, str, str, str]]:
             yield entrant.name, middle, f"{least} – {most}", verdict(result, entrant)
 
 
-def told(race: Race, versions: Mapping[str, str]) -> Iterator[str]:
+def lines_of(race: Race, versions: Mapping[str, str]) -> Iterator[str]:
     """The report for a terminal."""
     yield ", ".join(f"{name} {value}" for name, value in {**harness.machine(), **versions}.items())
     yield ", ".join(f"{value:,} {name}" for name, value in race.size._asdict().items())

@@ -125,10 +125,10 @@ def test_what_is_lost_or_made_twice_is_a_fault() -> None:
 
 
 def test_what_was_found_and_what_was_left_out_are_told() -> None:
-    told = "\n".join(command.told(found()))
-    assert "direct: 1 workers, nothing: 100 jobs/s; 7 server_connections" in told
-    assert "pooler: there is no PgBouncer" in told
-    assert "failover: 40 acknowledged, 0 lost" in told
+    text = "\n".join(command.lines_of(found()))
+    assert "direct: 1 workers, nothing: 100 jobs/s; 7 server_connections" in text
+    assert "pooler: there is no PgBouncer" in text
+    assert "failover: 40 acknowledged, 0 lost" in text
 
 
 if __name__ == "__main__":

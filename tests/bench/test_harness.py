@@ -1,4 +1,4 @@
-"""The benchmarks' harness: turns, medians, ratios, aims, and how they are told."""
+"""The benchmarks' harness: turns, medians, ratios, aims, and how they are printed."""
 
 import json
 from pathlib import Path
@@ -43,10 +43,10 @@ def test_an_aim_is_a_figure_or_a_ratio() -> None:
     aims = (Aim(40), Aim(41), Aim(2, "snail"), Aim(1, "hare", "snail"))
     result = Result(benchmark(aims), {"hare": [40], "snail": [20]})
     assert result.missed() == [aims[1], aims[3]]
-    told = "\n".join(table(result))
-    assert "aim: hare, 40 laps/s: met with 40" in told
-    assert "aim: snail, 1 × hare: missed with 0.5" in told
-    assert "hare is better by" in told
+    text = "\n".join(table(result))
+    assert "aim: hare, 40 laps/s: met with 40" in text
+    assert "aim: snail, 1 × hare: missed with 0.5" in text
+    assert "hare is better by" in text
 
 
 def test_where_less_is_better_a_figure_is_to_be_stayed_below() -> None:

@@ -36,7 +36,7 @@ def measured(*results: Result) -> dict[str, Any]:
     return {**harness.document(list(results)), "scale": 1.0, "repetitions": 3}
 
 
-def told(name: str, figures: Figures) -> str:
+def section(name: str, figures: Figures) -> str:
     return "\n".join(pages.TABLES[name](figures))
 
 
@@ -70,7 +70,7 @@ def test_a_page_is_written_between_its_markers_and_nowhere_else() -> None:
 
 def test_how_long_it_took_is_told_by_section() -> None:
     figures = Figures({"race": {"took_s": 600}, "beyond": {"took_s": 150}})
-    assert told("took", figures).endswith("in minutes: race 10, beyond 2.")
+    assert section("took", figures).endswith("in minutes: race 10, beyond 2.")
 
 
 def test_what_was_not_measured_says_so() -> None:
@@ -109,7 +109,9 @@ def test_a_workload_that_fails_is_named_and_costs_the_others_nothing(
     assert found["failed"] == {"bad": "RuntimeError: no such table"}
     assert [each["name"] for each in found["benchmarks"]] == ["good"]
     assert publish.faults({"workloads": found}) == ["bad failed: RuntimeError: no such table"]
-    assert "`bad` failed and is missing" in told("workloads-machine", Figures({"workloads": found}))
+    assert "`bad` failed and is missing" in section(
+        "workloads-machine", Figures({"workloads": found})
+    )
 
 
 def test_the_race_is_the_same_when_it_is_read_back() -> None:
@@ -123,18 +125,16 @@ def test_the_race_is_the_same_when_it_is_read_back() -> None:
 # ---- goals --------------------------------------------------------------------------------------
 
 
-def test_a_goal_is_told_by_the_worst_of_its_figures() -> None:
+def test_a_goal_is_judged_by_the_worst_of_its_figures() -> None:
     figures = Figures({"race": race(own=300, huey=100, bare=1000)})
-    told_goals = told("goals", figures)
+    text = section("goals", figures)
     assert (
         "faster than every durable peer | detent, SQLite to Huey, fsync: 3 × (3 – 3) | met |"
-        in (told_goals)
+        in (text)
     )
-    assert "60 % of bare rows | detent, SQLite to bare rows, SQLite: 0.3 × (0.3 – 0.3) | " in (
-        told_goals
-    )
-    assert "missed by 2 ×" in told_goals
-    assert told_goals.count("not measured") == len(goals.GOALS) - 2
+    assert "60 % of bare rows | detent, SQLite to bare rows, SQLite: 0.3 × (0.3 – 0.3) | " in (text)
+    assert "missed by 2 ×" in text
+    assert text.count("not measured") == len(goals.GOALS) - 2
 
 
 def test_a_goal_of_a_figure_is_missed_by_what_is_too_much() -> None:
@@ -181,9 +181,9 @@ def test_costs_are_carried_on_to_a_thousand_jobs_a_second() -> None:
         "detent, µs of processor": [200.0],
     }
     figures = Figures({"workloads": measured(workload("cost-postgres-100", cost))})
-    assert "| server cores | 0.3 |" in told("a-thousand-jobs", figures)
-    assert "| write-ahead log | 5 MB/s, 18 GB per hour |" in told("a-thousand-jobs", figures)
-    assert "| 10,000 | 3 | 0.75 | 3.46 TB | 0.864 | 50 MB/s |" in told("shards", figures)
+    assert "| server cores | 0.3 |" in section("a-thousand-jobs", figures)
+    assert "| write-ahead log | 5 MB/s, 18 GB per hour |" in section("a-thousand-jobs", figures)
+    assert "| 10,000 | 3 | 0.75 | 3.46 TB | 0.864 | 50 MB/s |" in section("shards", figures)
 
 
 def test_a_restart_is_told_with_what_was_lost() -> None:
@@ -197,12 +197,12 @@ def test_a_restart_is_told_with_what_was_lost() -> None:
         "failover": scene,
     }
     figures = Figures({"beyond": document})
-    assert "| failover to a synchronous standby | 40 | 0 | 0 | 0 | 1.5 s |" in told(
+    assert "| failover to a synchronous standby | 40 | 0 | 0 | 0 | 1.5 s |" in section(
         "beyond-interrupted", figures
     )
-    assert "| 1 | 100 | 1 × |" in told("beyond-throughput", figures)
-    assert "| 1 | 7 | – | worker1 4 |" in told("beyond-connections", figures)
-    assert "there is no PgBouncer" in told("beyond-machine", figures)
+    assert "| 1 | 100 | 1 × |" in section("beyond-throughput", figures)
+    assert "| 1 | 7 | – | worker1 4 |" in section("beyond-connections", figures)
+    assert "there is no PgBouncer" in section("beyond-machine", figures)
 
 
 def test_both_stores_are_held_to_goals() -> None:

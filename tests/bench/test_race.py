@@ -58,7 +58,7 @@ def test_whoever_fails_is_named_with_the_reason_and_is_not_tried_again() -> None
     assert tried.count(SQLITE) == 3
     assert race.missing == {"absurd": "it fell over"}
     assert race.figures == {"drain": {SQLITE: [10.0, 10.0, 10.0]}}
-    assert "Not in the race: absurd: it fell over" in list(report.told(race, {}))
+    assert "Not in the race: absurd: it fell over" in list(report.lines_of(race, {}))
 
 
 def test_a_fault_of_ours_costs_the_others_nothing() -> None:
@@ -192,7 +192,7 @@ def test_everyone_is_held_against_the_detent_on_a_store_like_theirs() -> None:
 
 
 def test_the_report_has_figures_verdicts_settings_and_versions() -> None:
-    said = "\n".join(report.told(raced(), {"Redis": "9.9"}))
+    said = "\n".join(report.lines_of(raced(), {"Redis": "9.9"}))
     assert "Redis 9.9" in said
     assert "race.drain" in said
     assert "2× (2 – 2)" in said

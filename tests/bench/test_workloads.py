@@ -63,6 +63,6 @@ def test_every_kind_of_workload_is_there() -> None:
 def test_the_question_and_the_figures_are_told() -> None:
     benchmark = next(each for each in command.benchmarks() if each.name == "submit-sqlite")
     result = harness.run(benchmark, 2, QUICK)
-    told = "\n".join(harness.table(result))
-    assert benchmark.question in told
+    text = "\n".join(harness.table(result))
+    assert benchmark.question in text
     assert [len(figures) for figures in result.figures.values()] == [2, 2]

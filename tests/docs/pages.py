@@ -56,7 +56,7 @@ def imported(block: Block, place: Path) -> ModuleType:
 
 
 class Reader:
-    """Somebody with an empty home who does what a page says, with the programs of `bin_dir`."""
+    """A reader with an empty home directory, who follows a page with the programs of `bin_dir`."""
 
     def __init__(
         self,

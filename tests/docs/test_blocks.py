@@ -24,7 +24,7 @@ ANY_FENCE = re.compile(
 
 
 def shown(language: str) -> list[pytest.ParameterSet]:
-    """Every block of a language, also one that stands in a list."""
+    """Every block of a language, also one inside a list."""
     return [
         pytest.param(dedent(found["text"]), id=f"{page.relative_to(ROOT)}:{number}")
         for page in PAGES

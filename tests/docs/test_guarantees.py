@@ -1,4 +1,4 @@
-"""The pages about promises name tests that exist, and every mutant stands on its page."""
+"""The pages about guarantees name tests that exist, and every mutant is on its page."""
 
 import ast
 import re
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
 from tests.kernel.test_search import VARIANTS
 from tools.mutants import PASSED
-from verification.fault_injection.mutants import MUTANTS as TORTURED
+from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
+from verification.interleavings.mutants import MUTANTS as INTERLEAVED
 from verification.simulation import MUTANTS as SIMULATED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def rows() -> dict[str, str]:
 
 def test_the_page_of_mutants_has_each_of_them_once() -> None:
     kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
-    assert set(rows()) == {*SIMULATED, *TORTURED, *INTERLEAVED, *kernel}
+    assert set(rows()) == {*SIMULATED, *FAULT_INJECTED, *INTERLEAVED, *kernel}
     assert len(rows()) >= 20
 
 

@@ -1,4 +1,4 @@
-"""The tutorial's own words, typed by somebody with an empty home who has installed the wheel."""
+"""The tutorial's commands, run in an empty home directory with the wheel installed."""
 
 from pathlib import Path
 

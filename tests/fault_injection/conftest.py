@@ -1,4 +1,4 @@
-"""What tortures share: a nursery for each test process, and a PostgreSQL server in memory."""
+"""Fixtures of fault injection: one process supervisor, and a PostgreSQL server in memory."""
 
 import os
 from collections.abc import Iterator
@@ -7,29 +7,29 @@ from pathlib import Path
 import pytest
 
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.memory_directory import directory_in_memory
 from verification.postgres_server import VARIABLE, Cluster, Server
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+def supervisor() -> Iterator[ProcessSupervisor]:
+    with ProcessSupervisor() as made:
         yield made
 
 
 @pytest.fixture
 def where() -> Iterator[Path]:
     """A directory in memory."""
-    with directory_in_memory("detent-torture-") as made:
+    with directory_in_memory("detent-faults-") as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def databases() -> Iterator[Databases]:
     with (
-        directory_in_memory("detent-pg-") as place,
-        Cluster(os.environ[VARIABLE]) if VARIABLE in os.environ else Server.start(place) as up,
+        directory_in_memory("detent-pg-") as directory,
+        Cluster(os.environ[VARIABLE]) if VARIABLE in os.environ else Server.start(directory) as up,
     ):
         made = Databases(up)
         yield made

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from detent.store.store_url import open_store
 from verification.fault_injection import parts, races
 from verification.fault_injection.__main__ import PARTS, fault_injection
-from verification.fault_injection.chaos_run import Plan, Storm
+from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.simulation import FLOORS, Outcome
 
 #: Twenty seconds of faults, and then peace.
@@ -21,8 +21,10 @@ MINUTES = 1 / 3
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, where: Path) -> None:
-    report = Storm(Plan(1, MINUTES, store), nursery, where, lambda _: None).run()
+def test_a_cluster_keeps_its_promises_in_a_chaos_run(
+    store: str, supervisor: ProcessSupervisor, where: Path
+) -> None:
+    report = ChaosRun(Plan(1, MINUTES, store), supervisor, where, lambda _: None).run()
     assert report.problems == [], "\n".join([*report.lines(), report.plan.command()])
 
 
@@ -38,25 +40,25 @@ def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, wher
 
 
 def test_the_command_runs_a_part_and_says_what_it_saw() -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         fault_injection,
         ["--store", "sqlite", "--part", "disk", "--part", "races", "--quick", "--json"],
     )
-    assert told.exit_code == 0, told.output
-    results = json.loads(told.stdout)["results"]
+    assert result.exit_code == 0, result.output
+    results = json.loads(result.stdout)["results"]
     assert [(each["part"], each["problems"]) for each in results] == [("disk", []), ("races", [])]
     assert "200 races" in results[1]["seen"]
 
 
 def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
-    monkeypatch: pytest.MonkeyPatch, nursery: Nursery
+    monkeypatch: pytest.MonkeyPatch, supervisor: ProcessSupervisor
 ) -> None:
     def broken(at: parts.Session) -> None:
         (at.where / "seen").write_text("something")
         at.result.problems.append("P1: lost")
 
     monkeypatch.setattr(parts, "PARTS", {"races": broken})
-    result = parts.run("races", parts.Order(seed=5), nursery, lambda _: None)
+    result = parts.run("races", parts.Order(seed=5), supervisor, lambda _: None)
     assert (Path(result.bundle) / "seen").read_text() == "something"
     assert (
         result.replay
@@ -76,7 +78,7 @@ def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
 )
 def test_the_seeds_of_a_simulation_are_enough_together(
     monkeypatch: pytest.MonkeyPatch,
-    nursery: Nursery,
+    supervisor: ProcessSupervisor,
     seen: list[int],
     failure: str | None,
     problem: str,
@@ -86,7 +88,7 @@ def test_the_seeds_of_a_simulation_are_enough_together(
         return Outcome(seed, steps, Counter(counts), failure)
 
     monkeypatch.setattr(parts, "simulate", simulated)
-    result = parts.run("simulation", parts.Order(steps=20_000), nursery, lambda _: None)
+    result = parts.run("simulation", parts.Order(steps=20_000), supervisor, lambda _: None)
     assert bool(result.problems) == bool(problem)
     assert not problem or problem in result.problems
     if result.bundle:
@@ -94,9 +96,9 @@ def test_the_seeds_of_a_simulation_are_enough_together(
 
 
 def test_an_unknown_fault_is_refused() -> None:
-    told = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
-    assert told.exit_code != 0
-    assert "earthquake" in str(told.exception)
+    result = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
+    assert result.exit_code != 0
+    assert "earthquake" in str(result.exception)
 
 
 def test_every_part_has_a_name_at_the_command() -> None:

@@ -1,4 +1,4 @@
-"""The checker of tortures: a good history passes, and every way to break a promise is seen."""
+"""The checker of fault injection: a good history passes, and every broken promise is found."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from verification.fault_injection import chaos_run
 from verification.fault_injection.chaos_run import Plan, Report, too_little
 from verification.fault_injection.checker import Evidence, Seen, problems
 from verification.fault_injection.client_history import OK, REFUSED, UNKNOWN, Op, ops
-from verification.fault_injection.effects_ledger import Line
+from verification.fault_injection.effect_record import Line
 from verification.fault_injection.parts import Order
 
 Event = tuple[str, str, str, Mapping[str, Any]]
@@ -55,7 +55,7 @@ def said(events: Sequence[Event] = GOOD, **more: Any) -> list[str]:
 
 
 def test_a_good_history_passes() -> None:
-    told = [
+    history = [
         Op("submit", "k", "j", OK),
         Op("submit", "k", "", UNKNOWN),
         Op("cancel", "", "j", REFUSED),
@@ -65,15 +65,15 @@ def test_a_good_history_passes() -> None:
         Line("do", "step:one", 2, 8),
         Line("past", "step:one", 2, 8),
     ]
-    assert said(history=told, ledger={"j": lines}) == []
+    assert said(history=history, effects={"j": lines}) == []
 
 
 def test_an_answer_that_the_log_has_is_no_problem() -> None:
     asked: Event = ("j", "job_created", "client", {"task_id": "t"})
     answered: Event = ("j", "wait_completed", "client", {"outcome": "answered"})
-    told = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
-    assert said((asked, answered), history=told) == []
-    assert len(said((asked,), history=told)) == len(told)
+    history = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
+    assert said((asked, answered), history=history) == []
+    assert len(said((asked,), history=history)) == len(history)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_broken_log_is_seen(events: Sequence[Event], promise: str) -> None:
     ],
 )
 def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> None:
-    (found,) = said(ledger={"j": lines})
+    (found,) = said(effects={"j": lines})
     assert found.startswith("P6")
     assert what in found
 
 
 @pytest.mark.parametrize(
-    ("told", "promise"),
+    ("history", "promise"),
     [
         ([Op("submit", "gone", "x", OK)], "P1"),
         ([Op("submit", "k", "j", OK), Op("submit", "k", "other", OK)], "P2"),
@@ -120,8 +120,8 @@ def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> N
         ([Op("answer", "", "j", OK, "answered")], "P1"),
     ],
 )
-def test_a_false_answer_is_seen(told: list[Op], promise: str) -> None:
-    found = said(history=told, jobs={"j": "failed"})
+def test_a_false_answer_is_seen(history: list[Op], promise: str) -> None:
+    found = said(history=history, jobs={"j": "failed"})
     assert any(each.startswith(promise) for each in found), found
 
 
@@ -161,14 +161,14 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
     quiet: Any = SimpleNamespace(
         start=lambda: None, end=lambda: None, started=Counter(), done=Counter()
     )
-    short = chaos_run.Storm.__new__(chaos_run.Storm)
+    short = chaos_run.ChaosRun.__new__(chaos_run.ChaosRun)
     short.plan, short.report = Plan(minutes=0), Report(Plan(minutes=0))
     short.cluster = short.injector = quiet
     short.clients, short.say = [], lambda _: None
     monkeypatch.setattr(chaos_run, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(chaos_run.Storm, "_start_readers", lambda _: None)
-    monkeypatch.setattr(chaos_run.Storm, "_shows_too_little", lambda _: next(looks))
-    short._rage()
+    monkeypatch.setattr(chaos_run.ChaosRun, "_start_readers", lambda _: None)
+    monkeypatch.setattr(chaos_run.ChaosRun, "_shows_too_little", lambda _: next(looks))
+    short._inject_faults()
     assert [*looks] == [True]
 
 

@@ -17,7 +17,7 @@ LOG = log_of(Event(position, str(position).encode()) for position in (2, 3, 5, 8
 
 
 def connection(start: int, *positions: int, cursor: int | None = None) -> Connection:
-    """One that delivered these positions; its cursor is the last of them if not told."""
+    """One that delivered these positions; its cursor is the last of them by default."""
     made = Connection(start, [Event(each, str(each).encode()) for each in positions])
     made.cursor = cursor if cursor is not None else (positions or (start,))[-1]
     return made
@@ -79,18 +79,18 @@ def message(position: int, stream: str, ident: str = "") -> Message:
     return Message(ident or f"m{position}", stream, Event(position, str(position).encode()))
 
 
-TOLD = [message(2, "a"), message(3, "b"), message(5, "a"), message(8, "b"), message(9, "c")]
+DELIVERED = [message(2, "a"), message(3, "b"), message(5, "a"), message(8, "b"), message(9, "c")]
 LAST = message(12, "c")
 
 
 @pytest.mark.parametrize(
     "messages",
     [
-        [*TOLD, LAST],
-        [*TOLD, *TOLD, LAST],
+        [*DELIVERED, LAST],
+        [*DELIVERED, *DELIVERED, LAST],
         # Between tasks there is no order.
-        [TOLD[1], TOLD[3], TOLD[0], TOLD[4], LAST, TOLD[2]],
-        [*TOLD, LAST, TOLD[4]],
+        [DELIVERED[1], DELIVERED[3], DELIVERED[0], DELIVERED[4], LAST, DELIVERED[2]],
+        [*DELIVERED, LAST, DELIVERED[4]],
     ],
 )
 def test_a_webhook_that_was_told_everything(messages: list[Message]) -> None:
@@ -100,10 +100,10 @@ def test_a_webhook_that_was_told_everything(messages: list[Message]) -> None:
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
-        (TOLD, "12 never came"),
-        ([*TOLD[:4], LAST, TOLD[4]], "9 of c came after 12"),
-        ([*TOLD, LAST, message(13, "d")], "13 is not in the log"),
-        ([*TOLD, LAST, message(12, "c", "other")], "an event came under two ids"),
+        (DELIVERED, "12 never came"),
+        ([*DELIVERED[:4], LAST, DELIVERED[4]], "9 of c came after 12"),
+        ([*DELIVERED, LAST, message(13, "d")], "13 is not in the log"),
+        ([*DELIVERED, LAST, message(12, "c", "other")], "an event came under two ids"),
         ([], "2 never came"),
     ],
 )

@@ -7,17 +7,18 @@ import pytest
 
 from detent.failpoints import Action
 from verification.fault_injection import matrix, parts
-from verification.fault_injection.fault_cells import SCENES, SLEEPERS, Outcome
+from verification.fault_injection.fault_cells import Outcome
+from verification.fault_injection.fault_scenes import SCENES, SLEEPERS
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("action", Action)
 def test_every_failpoint_is_met_and_survived(
-    action: Action, stores: Databases | None, nursery: Nursery, where: Path
+    action: Action, stores: Databases | None, supervisor: ProcessSupervisor, where: Path
 ) -> None:
-    outcomes = matrix.run(nursery, where, stores, matrix.together(action))
+    outcomes = matrix.run(supervisor, where, stores, matrix.together(action))
     assert [line for outcome in outcomes for line in outcome.lines()] == []
     assert sum(1 + len(each.scene.others) for each in outcomes) == len(SCENES)
     if action is Action.STOP:
@@ -27,7 +28,7 @@ def test_every_failpoint_is_met_and_survived(
 
 
 def test_a_seed_draws_the_passes_and_the_order_of_the_whole_matrix() -> None:
-    one, again, other = (matrix.cells_of([*Action], seed) for seed in (1, 1, 2))
+    one, again, other = (matrix.fault_cells_of([*Action], seed) for seed in (1, 1, 2))
     assert one == again != other
     every = {(scene, action) for scene in SCENES for action in Action}
     assert {each[:2] for each in one} == {each[:2] for each in other} == every
@@ -36,7 +37,7 @@ def test_a_seed_draws_the_passes_and_the_order_of_the_whole_matrix() -> None:
 
 @pytest.mark.parametrize("met_in_the_end", [True, False])
 def test_a_cell_whose_pass_never_came_is_played_again(
-    monkeypatch: pytest.MonkeyPatch, nursery: Nursery, met_in_the_end: bool
+    monkeypatch: pytest.MonkeyPatch, supervisor: ProcessSupervisor, met_in_the_end: bool
 ) -> None:
     counts: list[int | None] = []
 
@@ -49,7 +50,7 @@ def test_a_cell_whose_pass_never_came_is_played_again(
         return found
 
     monkeypatch.setattr(matrix, "run", play)
-    result = parts.run("failpoints", parts.Order(size=parts.QUICK), nursery, lambda _: None)
+    result = parts.run("failpoints", parts.Order(size=parts.QUICK), supervisor, lambda _: None)
     assert (counts.count(None), len(counts)) == (len(SCENES), 2 * len(SCENES))
     assert len(result.problems) == (0 if met_in_the_end else len(SCENES))
     if result.bundle:
@@ -62,9 +63,9 @@ def test_every_failpoint_has_a_scene() -> None:
 
 @pytest.mark.timeout(1200)
 def test_a_worker_that_wakes_while_another_holds_its_job_changes_nothing(
-    stores: Databases | None, nursery: Nursery, where: Path
+    stores: Databases | None, supervisor: ProcessSupervisor, where: Path
 ) -> None:
     trials = [(scene, Action.STOP, None) for scene in SLEEPERS]
-    outcomes = matrix.run(nursery, where, stores, trials)
+    outcomes = matrix.run(supervisor, where, stores, trials)
     assert [line for outcome in outcomes for line in outcome.lines()] == []
     assert sum(not each.blocked for each in outcomes) >= len(SLEEPERS) / 2

@@ -11,15 +11,15 @@ from detent.failpoints import Action
 from detent.store.store_url import open_store
 from verification import power_loss
 from verification.fault_injection import credentials, environment, fault_cells, races
-from verification.fault_injection.environment import Place
-from verification.fault_injection.fault_cells import Scene
+from verification.fault_injection.environment import Environment
+from verification.fault_injection.fault_scenes import LATE_REPORT, Scene
 from verification.fault_injection.mutants import MUTANTS, mutated
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
-#: What a mutant hinders for ever is given up after so many seconds.
+#: What a mutant blocks without end is given up after this many seconds.
 DEADLINE_S = 8.0
 #: A process that was stopped while another of its threads was within a transaction shows nothing:
-#: nobody else could take its job. It is tried again.
+#: no other worker could take its job. It is tried again.
 MAX_TRIES = 8
 
 FEED_READ = Scene("feed.read", "feed", intent="small")
@@ -27,8 +27,12 @@ FEED_READ = Scene("feed.read", "feed", intent="small")
 #: The failpoint and what happens there; every mutant of a process is met by one.
 CELLS: dict[str, tuple[Scene, Action, str]] = {
     "effect-is-not-looked-up": (Scene("effect.done"), Action.KILL, "P6"),
-    "effect-begins-without-a-word": (Scene("effect.done"), Action.KILL, "P6"),
-    "webhook-is-noted-before-it-is-sent": (Scene("webhook.sent", "keeper"), Action.KILL, "Failed"),
+    "effect-begin-is-not-recorded": (Scene("effect.done"), Action.KILL, "P6"),
+    "webhook-leaves-outbox-before-sending": (
+        Scene("webhook.sent", "keeper"),
+        Action.KILL,
+        "Failed",
+    ),
     "webhook-cursor-moves-first": (Scene("webhook.filled", "keeper"), Action.KILL, "Failed"),
     "cursor-moves-before-delivery": (FEED_READ, Action.RAISE, "P7"),
     "reader-ahead-of-the-hub-joins": (FEED_READ, Action.DELAY, "P7"),
@@ -46,7 +50,7 @@ CELLS: dict[str, tuple[Scene, Action, str]] = {
         "P2",
     ),
     "schedule-fires-without-a-key": (Scene("schedule.submitted", "keeper"), Action.KILL, "P2"),
-    "sleeper-is-not-fenced": (fault_cells.LATE_REPORT, Action.STOP, "P5"),
+    "stopped-worker-is-not-fenced": (LATE_REPORT, Action.STOP, "P5"),
 }
 
 
@@ -70,7 +74,7 @@ failed_sync = partial(failing, "failed sync")
 
 
 OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
-    "verdict-on-what-is-decided": (races_of, "P12"),
+    "verdict-after-decision": (races_of, "P12"),
     "commit-is-not-synced": (images, "P1"),
     "nothing-is-synced": (images, "P1"),
     "failed-sync-is-no-fault": (failed_sync, "P16"),
@@ -85,7 +89,7 @@ OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_broken_process_is_caught_at_its_failpoint(
-    name: str, nursery: Nursery, where: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, supervisor: ProcessSupervisor, where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, action, promise = CELLS[name]
     heal = fault_cells._heal
@@ -97,7 +101,9 @@ def test_a_broken_process_is_caught_at_its_failpoint(
     if promise == "Failed":  # only what the mutant hinders is given up so soon
         monkeypatch.setattr(fault_cells, "_heal", heal_soon)
     for attempt in range(MAX_TRIES):
-        outcome = fault_cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
+        outcome = fault_cells.run(
+            Environment(supervisor, where / f"{attempt}", mutant=name), scene, action
+        )
         assert outcome.hit
         if not outcome.blocked:
             break

@@ -1,4 +1,4 @@
-"""`./dev faults`: what it runs, how it enters that into its ledger, and when a soak is flat."""
+"""`./dev faults`: what it runs, how it enters that into its effects, and when a soak is flat."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def test_the_simulation_is_cut_into_runs() -> None:
 
 
 def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
-    page = tmp_path / "ledger.md"
+    page = tmp_path / "effects.md"
     faults.enter([Line("races", "sqlite", "1", "5 races"), Line("disk", "sqlite", "1", "x")], page)
     faults.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)
     first, second = page.read_text().removeprefix(faults.HEAD).splitlines()

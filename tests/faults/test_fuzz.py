@@ -1,4 +1,4 @@
-"""Every parser that reads what somebody else wrote: whatever comes, it is read or refused in words.
+"""Every parser of text from outside: any text is read, or refused with a message.
 
 Texts are made from scraps that mean something to the parser, so that chance comes further than the
 first character. `DETENT_FUZZ_EXAMPLES` says how many of each are tried; a build tries 150.
@@ -105,7 +105,7 @@ def agent_output(text: str) -> object:
 
 
 def stored_events(text: str) -> object:
-    """Of one's own store: a broken row is told as what it is, and never taken for another."""
+    """A broken row of the store is reported as broken, and never taken for another."""
     name = sorted(EVENTS)[len(text) % len(EVENTS)]
     try:
         return read_event(name, EVENTS[name].version, text)
@@ -182,7 +182,7 @@ def texts(scraps: tuple[str, ...]) -> st.SearchStrategy[str]:
 
 
 def said_to(parse: Parser, text: str) -> str | None:
-    """The words of a refusal, which are for whoever wrote the text; None if it was read."""
+    """The message of a refusal, for the author of the text; None if it was read."""
     try:
         parse(text)
     except (DetentError, ClickException) as refusal:

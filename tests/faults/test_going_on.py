@@ -1,4 +1,4 @@
-"""Faults that no code expects: whoever meets one goes on, and nobody waits for ever."""
+"""Faults that no code expects: the component goes on, and no caller waits without end."""
 
 import signal
 import subprocess

@@ -20,7 +20,7 @@ print("stopped")
 
 
 def test_a_signal_is_heard_whenever_it_comes() -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True
     )
-    assert told.stdout == "stopped\n"
+    assert result.stdout == "stopped\n"

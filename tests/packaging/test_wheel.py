@@ -20,7 +20,7 @@ from tests.plugins.wheel import ROOT, Installed, build
 EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk"}
 MISCONFIGURED = error_codes.CODES["misconfigured"].exit_code
 
-#: What somebody writes who uses the package, with one mistake that a type checker finds.
+#: What a user of the package writes, with one mistake that a type checker finds.
 CONSUMER = """
 from detent import App, Client, Run
 

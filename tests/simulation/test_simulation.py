@@ -1,4 +1,4 @@
-"""The engine keeps its promises in simulated storms, and no broken variant of it passes."""
+"""The engine keeps its promises in simulated chaos runs, and no broken variant of it passes."""
 
 import pytest
 from click.testing import CliRunner
@@ -77,7 +77,7 @@ def test_a_run_is_about_pauses_rates_and_schedules_too() -> None:
         ("interval-drifts", "schedules: often has fired"),
     ],
 )
-def test_limits_and_schedules_are_caught_by_their_own_books(name: str, said: str) -> None:
+def test_limits_and_schedules_are_caught_by_their_own_records(name: str, said: str) -> None:
     """By the rule that the mutant breaks, and not by another that it happens to break as well."""
     runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
     caught = next((run for run in runs if run.failure), None)

@@ -30,8 +30,8 @@ from detent.testing.conformance.work_actions import (
     submit_job,
     submit_task,
 )
-from detent.testing.postgres_proxy import READY, SYNC, Link, Message, pass_on, proxy_to
 from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, until
+from verification.postgres_proxy import READY, SYNC, Link, Message, pass_on, proxy_to
 from verification.postgres_server import HOST, Server
 
 

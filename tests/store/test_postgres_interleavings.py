@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from detent.testing.interleavings import explore
-from detent.testing.interleavings.exploration import Exploration
-from detent.testing.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
-from detent.testing.interleavings.scenarios import SCENARIOS
+from verification.interleavings import explore
+from verification.interleavings.exploration import Exploration
+from verification.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
+from verification.interleavings.scenarios import SCENARIOS
 from verification.memory_directory import directory_in_memory
 from verification.postgres_server import Server
 
@@ -22,11 +22,11 @@ NOTICED = {
     "arrival-read-after-the-lanes": "P3: w0 does not see",
     "claim-waits-for-locked-rows": "a claim waited for a row",
     "lease-without-its-fence": "P4: w0 holds",
-    "append-without-a-turn": "P7: a reader missed",
-    "named-rows-without-a-turn": "a change of a named row was lost",
-    "keys-without-a-turn": "P2: one key has the answers",
-    "limits-without-a-turn": "run under a limit of one",
-    "chain-blocks-without-a-turn": "duplicate key value",
+    "append-without-lock": "P7: a reader missed",
+    "named-rows-without-lock": "a change of a named row was lost",
+    "keys-without-lock": "P2: one key has the answers",
+    "limits-without-lock": "run under a limit of one",
+    "chain-blocks-without-lock": "duplicate key value",
 }
 
 

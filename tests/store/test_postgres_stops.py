@@ -1,6 +1,6 @@
 """A process that is stopped (SIGSTOP) at random points of its writes blocks no other one."""
 
-from detent.testing import postgres_stops
+from verification import postgres_stops
 from verification.postgres_server import Server
 
 STOPS = 24

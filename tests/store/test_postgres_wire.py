@@ -29,8 +29,8 @@ from detent.testing.conformance.work_actions import (
     submit_job,
     submit_task,
 )
-from detent.testing.postgres_proxy import READY, SYNC, Link, Message, Proxy, pass_on, proxy_to
 from tests.store.postgres_scene import DEADLINE_S, beside, opened, store_of, until
+from verification.postgres_proxy import READY, SYNC, Link, Message, Proxy, pass_on, proxy_to
 from verification.postgres_server import HOST, Server
 
 #: For how long a stopped process may hold locks in these tests.

@@ -1,4 +1,4 @@
-"""What detent stands on is locked by hash, comes from one place, and may be passed on.
+"""What detent depends on is locked by hash, comes from one place, and may be passed on.
 
 Without a network: `./dev faults --only dependencies` asks the registry as well.
 """

@@ -1,12 +1,13 @@
 """The repository keeps its own rules, and each rule notices when it is broken."""
 
 import ast
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tools import architecture, layers, safety, site, tidy
+from tools import architecture, language, layers, module_names, safety, site, tidy
 
 Write = Callable[[str, str], None]
 
@@ -109,6 +110,50 @@ def test_what_only_looks_like_code_of_data_passes(
 ) -> None:
     write("src/detent/a.py", source + "\n")
     assert tidy.safety_flaws(tmp_path) == []
+
+
+def test_modules_of_one_part_with_the_same_name_are_found(tmp_path: Path, write: Write) -> None:
+    write("src/detent/worker/claims.py", "")
+    write("src/detent/worker/runners/claims.py", "")
+    write("src/detent/keeper/claims.py", "")
+    (flaw,) = tidy.same_name_flaws(tmp_path)
+    assert flaw.startswith(
+        "src/detent/worker/claims.py and src/detent/worker/runners/claims.py are both named"
+    )
+
+
+def test_a_module_that_imports_one_of_its_own_name_is_found(tmp_path: Path, write: Write) -> None:
+    write("src/detent/keeper/claims.py", "")
+    write("src/detent/service/claims.py", "")
+    assert tidy.same_name_flaws(tmp_path) == []
+    write("src/detent/service/claims.py", "from detent.keeper.claims import due\n")
+    assert len(tidy.same_name_flaws(tmp_path)) == 1
+    write("src/detent/service/claims.py", "from detent.keeper import claims\n")
+    assert len(tidy.same_name_flaws(tmp_path)) == 1
+
+
+def test_parallel_packages_may_have_the_same_modules(tmp_path: Path, write: Write) -> None:
+    for package in ("store/sqlite", "store/postgres", "testing/conformance"):
+        write(f"src/detent/{package}/claims.py", "")
+    write("src/detent/testing/claims.py", "")
+    assert tidy.same_name_flaws(tmp_path) == []
+
+
+def test_every_exception_of_names_is_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = len(module_names.ALLOWED)
+    monkeypatch.setattr(module_names, "ALLOWED", ())
+    assert len(tidy.same_name_flaws()) == allowed
+
+
+def test_a_refused_word_is_found(tmp_path: Path, write: Write) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    write("docs/a.md", "The worker starts.\nIt is started an" + "ew.\n")
+    assert tidy.language_flaws(tmp_path) == ["docs/a.md:2: 'an" + "ew', write: again"]
+
+
+def test_few_lines_may_use_a_refused_word_and_each_has_a_reason() -> None:
+    assert len(language.ALLOWED) <= language.MAX_ALLOWED == 20
+    assert [each for each in language.ALLOWED if not each.reason] == []
 
 
 def test_every_exception_is_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
-"""Torture: real processes on a real store, faults on purpose, and a check of every promise after.
+"""Fault injection: real processes on a real store, injected faults, and a check of every guarantee.
 
-The parts: `nursery` starts processes, `work` is what they do, `ledger` is what they did, outside
-the store; `cells` is one failpoint and one fault, `cluster`, `load` and `faults` are a storm, and
-`checker` holds what was seen against the promises.
+`process_supervisor` starts processes, `injected_app` is their work, and `effect_record` records
+the effects of that work outside the store. `fault_cells` combines one failpoint with one fault;
+`chaos_run` runs a `cluster` with `load` and `cluster_faults`; `checker` compares what was observed
+with the guarantees.
 """

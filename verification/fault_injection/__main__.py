@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 STORES = ("sqlite", "postgres", "both")
 PARTS = (
-    *("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
+    *("chaos", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
     *("interleavings", "freezes"),
 )
 
@@ -63,9 +63,9 @@ def fault_injection(
     """
     if store != "sqlite":
         _require_postgres()
-    from verification.fault_injection import parts as tortures
+    from verification.fault_injection import parts as fault_parts
     from verification.fault_injection.cluster_faults import FAULTS
-    from verification.fault_injection.process_supervisor import Nursery
+    from verification.fault_injection.process_supervisor import ProcessSupervisor
 
     named = tuple(each.strip() for each in faults.split(",") if each.strip())
     if wrong := [each for each in named if each not in FAULTS]:
@@ -76,15 +76,15 @@ def fault_injection(
             allowed=FAULTS,
             hint=f"Known faults: {', '.join(FAULTS)}.",
         )
-    size = tortures.QUICK if quick else tortures.FULL
+    size = fault_parts.QUICK if quick else fault_parts.FULL
     results = []
-    with Nursery() as nursery:
+    with ProcessSupervisor() as supervisor:
         for each in ("sqlite", "postgres") if store == "both" else (store,):
-            order = tortures.Order(seed, minutes, each, named, size, keep, steps)
+            order = fault_parts.Order(seed, minutes, each, named, size, keep, steps)
             for part in parts or PARTS:
                 output.print_note(f"== {part} on {each}")
-                results.append(tortures.run(part, order, nursery, output.print_note))
-                _tell(results[-1])
+                results.append(fault_parts.run(part, order, supervisor, output.print_note))
+                _print_result(results[-1])
     if as_json:
         output.print_json({"results": [asdict(each) for each in results]})
     sys.exit(1 if any(each.problems for each in results) else 0)
@@ -99,7 +99,7 @@ def _require_postgres() -> None:
     newest_binaries()
 
 
-def _tell(result: "Result") -> None:
+def _print_result(result: "Result") -> None:
     """What a person wants to know of a part that is over."""
     verdict = "FAILED" if result.problems else "well"
     output.print_note(f"{verdict} after {result.seconds:.0f} s: {result.seen}")

@@ -1,4 +1,4 @@
-"""A storm: a cluster under load and faults for some time, then peace, then the check.
+"""A chaos run: a cluster under load with injected faults, then recovery, then the check.
 
 Meanwhile the log is read over WebSockets, server-sent events, pages and a webhook, and each reader
 is compared with it. What it leaves when it fails is a directory with everything that was seen, and
@@ -23,25 +23,25 @@ from verification.fault_injection.checker import Seen
 from verification.fault_injection.client_history import History
 from verification.fault_injection.cluster import Cluster
 from verification.fault_injection.cluster_faults import OF_A_FILE, OF_A_SERVER, Injector
-from verification.fault_injection.environment import SQLITE, Failed, Place, live, until
+from verification.fault_injection.environment import SQLITE, Environment, Failed, live, until
 from verification.fault_injection.load import CLIENTS, Client, total
 from verification.fault_injection.log_readers import KINDS, Readers, log_in
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     from verification.postgres_server import Server
 
 Say = Callable[[str], None]
-#: How often the person who watches hears something.
+#: How often progress is printed.
 SAY_EVERY_S = 5.0
-#: A slow machine gets up to so much more time than was asked for, until enough was seen.
+#: A slow machine gets up to this much more time, until enough was observed.
 MAX_MORE_S = 180.0
-#: How often it is looked whether that is so.
+#: How often that is checked.
 LOOK_EVERY_S = 1.0
 #: Readers of each kind; one webhook message in CUT_EVERY is cut off without an answer.
 READERS, CUT_EVERY = 2, 400
-#: After the faults: how long until one more answer has come, or one more piece of work has ended.
-PEACE_S = 90.0
+#: After the faults: how long until one more answer has come, or one more job has ended.
+RECOVERY_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,20 @@ class Report:
         return [f"seen: {seen}", f"faults: {done}", *self.problems]
 
 
-class Storm:
+class ChaosRun:
     """One run of a plan in a directory of its own."""
 
-    def __init__(self, plan: Plan, nursery: Nursery, where: Path, say: Say) -> None:
+    def __init__(self, plan: Plan, supervisor: ProcessSupervisor, where: Path, say: Say) -> None:
         self.plan, self.where, self.say = plan, where, say
         self.report = Report(plan)
-        #: What the log has told so far, and up to where.
+        #: What the log contained so far, and up to which position.
         self._logged: Counter[str] = Counter()
         self._looked = 0
         self._stack = ExitStack()
         self.server = None if plan.store == SQLITE else self._serve()
-        url = "" if self.server is None else self.server.create_database("torture")
-        self.place = Place(nursery, where / "place", url)
-        self.cluster = Cluster(self.place)
+        url = "" if self.server is None else self.server.create_database("faults")
+        self.environment = Environment(supervisor, where / "environment", url)
+        self.cluster = Cluster(self.environment)
         self.history = History(where / "history.jsonl")
         rng = Random(plan.seed)
         self.injector = Injector(self.cluster, Random(rng.random()), plan.kinds, self.server)
@@ -112,7 +112,12 @@ class Storm:
             return self.cluster.address(Random(rng.random()))
 
         return Readers(
-            kind(f"{kind.kind}-{number}", address, lambda: self.place.token, Random(rng.random()))
+            kind(
+                f"{kind.kind}-{number}",
+                address,
+                lambda: self.environment.token,
+                Random(rng.random()),
+            )
             for kind in KINDS
             for number in range(READERS)
         )
@@ -125,23 +130,23 @@ class Storm:
     def run(self) -> Report:
         begun_s = time.monotonic()
         try:
-            self._rage()
-            self._calm()
+            self._inject_faults()
+            self._recover()
             self._judge()
         except (Failed, DetentError, TimeoutError) as error:
             self.report.problems.append(f"{type(error).__name__}: {error}")
         finally:
             self.readers.end()
-            self.place.end()
+            self.environment.end()
             self.history.close()
             self._stack.close()
         self.report.seconds = time.monotonic() - begun_s
-        self._leave()
+        self._write_report()
         return self.report
 
     # -- the parts of it -------------------------------------------------------------------
 
-    def _rage(self) -> None:
+    def _inject_faults(self) -> None:
         self.cluster.start()
         self._start_readers()
         self.say(f"{sum(self.cluster.started.values())} processes are up on {self.plan.store}")
@@ -161,29 +166,29 @@ class Storm:
         self.report.faults = self.injector.done
 
     def _start_readers(self) -> None:
-        with self.place.core() as core:
+        with self.environment.core() as core:
             self.receiver.subscribe(core)
         self.readers.start()
 
     def _progress(self, left_s: float) -> str:
         counts = total(self.clients)
-        told = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
+        by_end = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
         faults = sum(dict(self.injector.done).values())
-        said = ", ".join(f"{count} {end}" for end, count in told.items())
+        said = ", ".join(f"{count} {end}" for end, count in by_end.items())
         return f"{max(left_s, 0):5.0f} s left: asked {said}; {faults} faults"
 
     def _shows_too_little(self) -> bool:
         """Whether it would prove nothing if it ended now."""
         try:
-            with self.place.core() as core:
+            with self.environment.core() as core:
                 for piece in collected_results.pieces_of(core.store, self._looked):
                     self._logged += counted(piece)
                     self._looked = piece[-1].position
         except Exception:  # away, as it is now and then, whatever it says
             return True
         seen = self._logged.copy()
-        seen["marks"] = self.place.ledger.size()
-        seen["stale writes refused"] = self.place.refused()
+        seen["marks"] = self.environment.effects.size()
+        seen["stale writes refused"] = self.environment.refused()
         faults = Counter(dict(self.injector.done))
         counts = total(self.clients) + seen + self._read()
         now = Report(self.plan, counts=counts, faults=faults)
@@ -197,24 +202,26 @@ class Storm:
         }
         return self.readers.counts() + Counter(webhook)
 
-    def _calm(self) -> None:
-        """Nobody is hurt any more: answers come, work ends, everybody leaves."""
-        self.place.clock.unlink(missing_ok=True)
+    def _recover(self) -> None:
+        """Without faults: submissions are answered, work ends, processes stop."""
+        self.environment.clock.unlink(missing_ok=True)
         self.cluster.refill_all()
-        settling = [threading.Thread(target=each.settle, args=(PEACE_S,)) for each in self.clients]
+        settling = [
+            threading.Thread(target=each.settle, args=(RECOVERY_S,)) for each in self.clients
+        ]
         for thread in settling:
             thread.start()
         for thread in settling:
             thread.join()
         if any(client.unknown for client in self.clients):
             raise Failed("P3: submissions are not answered although the faults have stopped")
-        with self.place.core() as core:
+        with self.environment.core() as core:
             while (left := live(core)) and self._is_worked_off(core, left):
                 pass
             while (left := self._unread(core)) and self._is_read(core, left):
                 pass
         self.readers.end()
-        self.report.problems += self.place.end()
+        self.report.problems += self.environment.end()
 
     def _is_worked_off(self, core: Core, left: int) -> bool:
         """However much there is, some of it ends within its time: a slow machine is no fault."""
@@ -223,7 +230,7 @@ class Storm:
             self.cluster.refill_all()
             return live(core) < left
 
-        return bool(until(less, f"all work has ended: {left} pieces stand still", PEACE_S))
+        return bool(until(less, f"all work has ended: {left} pieces stand still", RECOVERY_S))
 
     def _unread(self, core: Core) -> int:
         """How many events readers of the log have still to get, all together."""
@@ -237,23 +244,27 @@ class Storm:
             self.cluster.refill_all()
             return self._unread(core) < left
 
-        return bool(until(less, f"readers have the whole log: {left} events are missing", PEACE_S))
+        return bool(
+            until(less, f"readers have the whole log: {left} events are missing", RECOVERY_S)
+        )
 
     def _judge(self) -> None:
         self.history.close()
-        told = collected_results.told(self.where / "history.jsonl")
-        with self.place.core() as core:
-            seen = collected_results.gather(core.store, self.place.ledger, told)
-            self.report.problems += collected_results.judge(core.store, self.place.ledger, told)
+        history = collected_results.history_in(self.where / "history.jsonl")
+        with self.environment.core() as core:
+            seen = collected_results.gather(core.store, self.environment.effects, history)
+            self.report.problems += collected_results.judge(
+                core.store, self.environment.effects, history
+            )
             self.report.problems += self.readers.problems(log_in(core.store))
             wanted = log_in(core.store, receiver.EVENTS)
         self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
         self.report.counts = total(self.clients) + counted(seen.log) + self._read()
-        self.report.counts["marks"] = sum(map(len, seen.ledger.values()))
-        self.report.counts["stale writes refused"] = self.place.refused()
+        self.report.counts["marks"] = sum(map(len, seen.effects.values()))
+        self.report.counts["stale writes refused"] = self.environment.refused()
         self.report.problems += too_little(self.report)
 
-    def _leave(self) -> None:
+    def _write_report(self) -> None:
         report = {
             "command": self.plan.command(),
             "problems": self.report.problems,
@@ -271,7 +282,7 @@ ENDS = ("ok", "refused", "unknown")
 
 
 def counted(log: Iterable[Seen]) -> Counter[str]:
-    """What the log tells of the storm."""
+    """What the log shows of the chaos run."""
     counts: Counter[str] = Counter()
     for event in log:
         lost = event.name == "job_requeued" and event.data.get("reason") == "lost"
@@ -282,7 +293,7 @@ def counted(log: Iterable[Seen]) -> Counter[str]:
     return counts
 
 
-#: Per minute, at least this often, or the storm proves nothing: on a slow machine too.
+#: Per minute, at least this often, or the chaos run proves nothing, on a slow machine too.
 LEAST: Mapping[str, float] = {
     "submit ok": 60,
     "submit refused": 0,
@@ -303,7 +314,7 @@ LEAST: Mapping[str, float] = {
     "cuts of SSE": 6,
     "cuts of pages": 6,
 }
-#: From so many minutes on every kind of fault must have come.
+#: From this many minutes on, every kind of fault must have been injected.
 WHOLE = 0.5
 #: How often PostgreSQL is killed in a minute, at least.
 KILLS = 20
@@ -315,7 +326,7 @@ CUTTING = ("kill-gateway", "cut", "kill-database")
 
 
 def too_little(report: Report) -> list[str]:
-    """A storm in which nothing happened passes nothing."""
+    """A chaos run in which nothing happened proves nothing."""
     least = {name: round(rate * report.plan.minutes) for name, rate in LEAST.items()}
     kinds = report.plan.kinds
     least["reclaimed"] = _some(kinds, LOSING)

@@ -1,6 +1,6 @@
-"""Holds what was seen against the promises: the log, what was done outside, what clients were told.
+"""Compares what was observed with the promises: the log, effects outside, answers to clients.
 
-Pure: it is given everything and asks nobody. Each problem begins with the promise that it breaks.
+Pure: it works on its arguments only. Each problem begins with the promise that it breaks.
 """
 
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from verification.fault_injection.client_history import Op
-from verification.fault_injection.effects_ledger import DO, PAST, Line
+from verification.fault_injection.effect_record import DO, PAST, Line
 
 WORKER = "worker:"
 #: What only the holder of a job may write into the job's stream.
@@ -39,10 +39,10 @@ class Seen(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Everything that a torture leaves behind."""
+    """Everything that a fault-injection run leaves behind."""
 
     log: Sequence[Seen]
-    ledger: Mapping[str, Sequence[Line]] = {}
+    effects: Mapping[str, Sequence[Line]] = {}
     history: Sequence[Op] = ()
     #: States by id, as the rows have them at the end.
     jobs: Mapping[str, str] = {}
@@ -55,7 +55,7 @@ def problems(seen: Evidence) -> list[str]:
         *order_problems(seen.log),
         *stream_problems(seen.log),
         *subtask_problems(seen.log),
-        *ledger_problems(seen.ledger),
+        *effect_problems(seen.effects),
         *end_problems(seen),
         *answer_problems(seen),
     ]
@@ -77,7 +77,7 @@ def order_problems(log: Sequence[Seen]) -> Iterator[str]:
             yield f"P7: {event.stream} has version {event.version} at {versions[event.stream]}"
 
 
-class JobBook:
+class JobRecord:
     """One job's stream, read from the front."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class JobBook:
         if theirs and event.actor != self.holder:
             yield (
                 f"P5: {event.name} of {event.actor} landed on {event.stream} at {event.position}, "
-                f"which {self.holder or 'nobody'} held"
+                f"which {self.holder or 'no worker'} held"
             )
 
     def _end(self, event: Seen) -> Iterator[str]:
@@ -128,13 +128,13 @@ class JobBook:
 
 def stream_problems(log: Iterable[Seen]) -> Iterator[str]:
     """P4, P5, P6, P9 for every job of the log."""
-    books: defaultdict[str, JobBook] = defaultdict(JobBook)
+    records: defaultdict[str, JobRecord] = defaultdict(JobRecord)
     for event in log:
-        yield from books[event.stream].read(event)
+        yield from records[event.stream].read(event)
 
 
 def subtask_problems(log: Iterable[Seen]) -> Iterator[str]:
-    """P6: no handler of `work` hands the same piece out twice, so each pair stands here once."""
+    """P6: no handler starts the same subtask twice, so each pair occurs once."""
     handed = Counter(
         (event.data["parent_job_id"], event.data["intent"])
         for event in log
@@ -148,9 +148,9 @@ def subtask_problems(log: Iterable[Seen]) -> Iterator[str]:
 # ---- the world outside -----------------------------------------------------------------------
 
 
-def ledger_problems(ledger: Mapping[str, Sequence[Line]]) -> Iterator[str]:
+def effect_problems(effects: Mapping[str, Sequence[Line]]) -> Iterator[str]:
     """P6: an effect is done once; a step is not done again once its result was seen."""
-    for job_id, lines in ledger.items():
+    for job_id, lines in effects.items():
         done = Counter(line.name for line in lines if line.word == DO)
         for name, count in done.items():
             if name.startswith("effect:") and count > 1:
@@ -172,7 +172,7 @@ def _again(job_id: str, lines: Sequence[Line]) -> Iterator[str]:
                 yield f"P6: {line.name} of {job_id} was done again after its result was seen"
 
 
-# ---- the end, and what clients were told -----------------------------------------------------
+# ---- the end, and the answers to clients -----------------------------------------------------
 
 
 def end_problems(seen: Evidence) -> Iterator[str]:
@@ -183,19 +183,19 @@ def end_problems(seen: Evidence) -> Iterator[str]:
 
 
 def answer_problems(seen: Evidence) -> Iterator[str]:
-    """P1, P2, P11, P12: what clients were told is so."""
+    """P1, P2, P11, P12: every acknowledgement to a client is true."""
     made, answered = _made(seen.log), _answered(seen.log)
     for key, ids in made.items():
         if len(ids) > 1:
             yield f"P2: key {key} made {len(ids)} pieces of work: {', '.join(sorted(ids))}"
-    told: defaultdict[str, set[str]] = defaultdict(set)
+    acknowledged: defaultdict[str, set[str]] = defaultdict(set)
     for op in seen.history:
         if op.kind == "submit" and op.outcome == "ok":
-            told[op.key].add(op.id)
+            acknowledged[op.key].add(op.id)
         yield from _verb_problems(op, seen)
         if op.kind == "answer" and op.outcome == "ok" and op.id not in answered:
             yield f"P1: an answer to {op.id} was acknowledged, and the log has none"
-    for key, ids in told.items():
+    for key, ids in acknowledged.items():
         if len(ids) > 1:
             yield f"P2: key {key} was answered with {', '.join(sorted(ids))}"
         if not ids <= made.get(key, set()):
@@ -227,8 +227,8 @@ def _answered(log: Iterable[Seen]) -> set[str]:
     return answered
 
 
-#: Where a task that was acknowledged as so may stand in the end.
-TOLD: Mapping[tuple[str, str], frozenset[str]] = {
+#: The states in which a task may end after this acknowledgement.
+FINAL_STATES: Mapping[tuple[str, str], frozenset[str]] = {
     ("accept", ""): frozenset({"completed"}),
     ("cancel", "cancelled"): frozenset({"cancelled"}),
     ("cancel", "requested"): frozenset({"cancelled", "completed", "ready", "failed", "done"}),
@@ -238,7 +238,7 @@ TOLD: Mapping[tuple[str, str], frozenset[str]] = {
 def _verb_problems(op: Op, seen: Evidence) -> Iterator[str]:
     if op.outcome != "ok":
         return
-    allowed = TOLD.get((op.kind, op.answer), TOLD.get((op.kind, "")))
+    allowed = FINAL_STATES.get((op.kind, op.answer), FINAL_STATES.get((op.kind, "")))
     if allowed is None:
         return
     state = seen.tasks.get(op.id, seen.jobs.get(op.id, "gone"))

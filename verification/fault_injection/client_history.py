@@ -1,4 +1,4 @@
-"""What clients asked and were told, as lines of a file: invoke, then ok, refused or unknown.
+"""What clients requested and received, as lines of a file: invoke, then ok, refused or unknown.
 
 An answer that never came is `unknown`: it may have happened or not, and both are right.
 """

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
-from verification.fault_injection.environment import Place, until
+from verification.fault_injection.environment import Environment, until
 from verification.fault_injection.process_supervisor import Child
 
 #: How many of each there are.
@@ -15,8 +15,8 @@ SIZE: Mapping[str, int] = {"gateway": 2, "worker": 3, "keeper": 2}
 class Cluster:
     """Members by role. Safe to use from any thread."""
 
-    def __init__(self, place: Place, size: Mapping[str, int] = SIZE) -> None:
-        self.place, self.size = place, size
+    def __init__(self, environment: Environment, size: Mapping[str, int] = SIZE) -> None:
+        self.environment, self.size = environment, size
         self.members: dict[str, list[Child]] = {role: [] for role in size}
         self.started: Counter[str] = Counter()
         self._guard = threading.RLock()
@@ -26,7 +26,7 @@ class Cluster:
         for role in ("worker", "keeper", "gateway"):
             self.refill(role)
             for child in self.members[role]:
-                until(child.ready.exists, f"{child.birth.name} is up")
+                until(child.ready.exists, f"{child.spec.name} is up")
 
     def refill(self, role: str, armed: str = "") -> None:
         """Replace those that have died; with `armed`, a new one meets a failpoint."""
@@ -35,7 +35,7 @@ class Cluster:
             while len(living) < self.size[role]:
                 self.started[role] += 1
                 name = f"{role}-{self.started[role]}"
-                living.append(self.place.start(role, name, armed))
+                living.append(self.environment.start(role, name, armed))
                 armed = ""
             self.members[role] = living
 

@@ -1,6 +1,6 @@
 """What is done to a cluster while it works: every fault by name, drawn from a seed.
 
-A fault is done at once or begins and ends by itself; `Injector.end` undoes whatever is left.
+A fault happens immediately or begins and ends by itself; `Injector.end` undoes whatever is left.
 """
 
 import signal
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from detent.failpoints import Action
 from verification.fault_injection.cluster import Cluster
 from verification.fault_injection.environment import LEASE_MS
-from verification.fault_injection.fault_cells import SCENES, Scene
+from verification.fault_injection.fault_scenes import SCENES, Scene
 from verification.fault_injection.process_supervisor import Child
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
@@ -32,7 +32,7 @@ JUMP_S = (-3.0, 3.0)
 
 
 class Injector:
-    """A thread that injects one fault after the other until it is told to end."""
+    """A thread that injects one fault after the other until it is stopped."""
 
     def __init__(
         self, cluster: Cluster, rng: Random, kinds: Sequence[str], server: "Server | None" = None
@@ -43,13 +43,13 @@ class Injector:
         self._stopped: list[tuple[float, Child]] = []
         self._next_kill_s = 0.0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="torture-faults", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="injected-faults", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def end(self) -> None:
-        """No more faults, and nobody stays stopped."""
+        """No more faults, and no process stays stopped."""
         self._end.set()
         self._thread.join()
         for _, child in self._stopped:
@@ -146,7 +146,9 @@ class Injector:
 
         with (
             suppress(psycopg.Error),
-            psycopg.connect(str(self.cluster.place.settings["store_url"]), autocommit=True) as one,
+            psycopg.connect(
+                str(self.cluster.environment.settings["store_url"]), autocommit=True
+            ) as one,
         ):
             one.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -157,7 +159,7 @@ class Injector:
 
     def clock(self) -> bool:
         """The clock of the host jumps, for every process of the cluster."""
-        file = self.cluster.place.clock
+        file = self.cluster.environment.clock
         offset_us = round(self.rng.uniform(*JUMP_S) * 1_000_000)
         file.write_text(str(offset_us))
         return True

@@ -1,4 +1,4 @@
-"""Gathers what a torture has left: the log, the rows, the ledger, the history. Reads only."""
+"""Collects the results of a run: the log, the rows, the effects, the history. Reads only."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,18 +11,18 @@ from detent.testing.audit import audit
 from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems
 from verification.fault_injection.client_history import Op
-from verification.fault_injection.effects_ledger import Ledger
+from verification.fault_injection.effect_record import EffectRecord
 
 BATCH = 1_000
 FAR = 1 << 62
 
 
-def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
+def gather(store: Store, effects: EffectRecord, history: Sequence[Op] = ()) -> Evidence:
     with store.read() as view:
         return Evidence(
             log=[_seen(each) for piece in batches(view) for each in piece],
-            ledger={job_id: ledger.lines(job_id) for job_id in ledger.jobs()},
-            history=told,
+            effects={job_id: effects.lines(job_id) for job_id in effects.jobs()},
+            history=history,
             jobs=_states(view, "jobs"),
             tasks=_states(view, "tasks"),
         )
@@ -39,9 +39,9 @@ def pieces_of(store: Store, after: int) -> Iterator[list[Seen]]:
         after = piece[-1].position
 
 
-def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
+def judge(store: Store, effects: EffectRecord, history: Sequence[Op] = ()) -> list[str]:
     """Every broken promise, P8 among them: the rows are what the log says."""
-    found = problems(gather(store, ledger, told))
+    found = problems(gather(store, effects, history))
     try:
         audit(store)
     except AssertionError as error:
@@ -49,7 +49,7 @@ def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
     return found
 
 
-def told(path: Path) -> list[Op]:
+def history_in(path: Path) -> list[Op]:
     return client_history.read(path)
 
 

@@ -79,7 +79,7 @@ def _gap_problems(connections: Sequence[Connection]) -> Iterator[str]:
 
 
 def _connection_problems(connection: Connection, log: Log) -> Iterator[str]:
-    """What the connection delivered against what stands in the log from its cursor on."""
+    """What the connection delivered against the log from its cursor on."""
     given = connection.events
     upto = max(connection.cursor, given[-1].position if given else 0)
     expected = log.between(connection.start, upto)

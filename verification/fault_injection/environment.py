@@ -1,4 +1,4 @@
-"""An installation of its own for a torture: a store, a data directory, a ledger, and processes."""
+"""A temporary installation: a store, a data directory, a record of effects, and processes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +16,10 @@ from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import TOKEN_FILE, Loaded, Settings
 from detent.store.types import Query
-from verification.fault_injection import effects_ledger
-from verification.fault_injection.effects_ledger import Ledger
+from verification.fault_injection import effect_record
+from verification.fault_injection.effect_record import EffectRecord
 from verification.fault_injection.injected_app import app
-from verification.fault_injection.process_supervisor import Birth, Child, Nursery
+from verification.fault_injection.process_supervisor import Child, ProcessSpec, ProcessSupervisor
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 LEASE_MS = 400
@@ -35,13 +35,13 @@ SETTINGS: Mapping[str, Any] = {
     "gateway_port": 0,
     "webhooks_allow": ("127.0.0.0/8",),
 }
-ACTOR = c.Actor("torture")
+ACTOR = c.Actor("faults")
 #: Names the file by which the clock of a process is set off.
-CLOCK = "DETENT_TORTURE_CLOCK"
+CLOCK = "DETENT_FAULTS_CLOCK"
 #: Where processes note each refused stale report, by one byte: who is killed cannot tell later.
 REFUSED = "refused"
 #: Names the broken variant that a process is to be.
-MUTANT = "DETENT_TORTURE_MUTANT"
+MUTANT = "DETENT_FAULTS_MUTANT"
 
 
 class Failed(Exception):
@@ -64,13 +64,18 @@ def past_the_lease() -> None:
     time.sleep(2 * LEASE_MS / 1_000)
 
 
-class Place:
-    """Its processes are started by the nursery, and ended here."""
+class Environment:
+    """A temporary installation; the process supervisor starts its processes."""
 
     def __init__(
-        self, nursery: Nursery, directory: Path, url: str = "", mutant: str = "", **settings: Any
+        self,
+        supervisor: ProcessSupervisor,
+        directory: Path,
+        url: str = "",
+        mutant: str = "",
+        **settings: Any,
     ) -> None:
-        self.nursery, self.directory = nursery, directory
+        self.supervisor, self.directory = supervisor, directory
         self.store = POSTGRES if url else SQLITE
         self.data_dir = directory / "data"
         self.data_dir.mkdir(parents=True)
@@ -80,9 +85,9 @@ class Place:
             "store_data_dir": str(self.data_dir),
             "store_url": url,
         }
-        self.ledger = Ledger(directory / "ledger")
+        self.effects = EffectRecord(directory / "effects")
         self.hits = directory / "hits"
-        #: How far the host's clock is off, in microseconds, for those who are told to read it.
+        #: How far the host's clock is off, in microseconds, for processes that read it.
         self.clock = directory / "clock"
         #: The broken variant that its processes are; empty: none.
         self.mutant = mutant
@@ -91,20 +96,20 @@ class Place:
         self.children: list[Child] = []
 
     def start(self, role: str, name: str, armed: str = "", **settings: Any) -> Child:
-        environment = {
-            effects_ledger.VARIABLE: str(self.ledger.directory),
+        variables = {
+            effect_record.VARIABLE: str(self.effects.directory),
             CLOCK: str(self.clock),
             MUTANT: self.mutant,
         }
         if armed:
-            environment |= {
+            variables |= {
                 failpoints.VARIABLE: armed,
                 failpoints.TESTING: "1",
                 failpoints.LOG: str(self.hits),
                 failpoints.DELAY: str(self.delay_ms),
             }
-        birth = Birth(role, name, self.directory, {**self.settings, **settings}, environment)
-        child = self.nursery.start(birth)
+        spec = ProcessSpec(role, name, self.directory, {**self.settings, **settings}, variables)
+        child = self.supervisor.start(spec)
         self.children.append(child)
         return child
 
@@ -140,14 +145,12 @@ class Place:
         return noted.stat().st_size if noted.exists() else 0
 
     def end(self) -> list[str]:
-        """All at once, so that nobody's grace is waited for alone; who had to be killed."""
+        """Stop all processes in parallel; a problem for each that had to be killed."""
         for child in self.children:
             child.stop()
         for child in self.children:
             child.end()
-        unruly = [
-            f"P15: {child.birth.name} did not stop" for child in self.children if child.unruly
-        ]
+        unruly = [f"P15: {child.spec.name} did not stop" for child in self.children if child.unruly]
         self.children.clear()
         return unruly
 
@@ -171,7 +174,7 @@ def ended(core: Core, *job_ids: str) -> bool:
 
 
 def at_rest(core: Core) -> bool:
-    """Whether all work has ended, subtasks that nobody waits for too."""
+    """Whether all work has ended, including subtasks that no job waits for."""
     return live(core) == 0
 
 

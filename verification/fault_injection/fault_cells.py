@@ -20,119 +20,30 @@ from detent.store.types import Query
 from verification.fault_injection import collected_results
 from verification.fault_injection.client_history import OK, REFUSED, Op
 from verification.fault_injection.environment import (
-    POSTGRES,
-    SQLITE,
+    Environment,
     Failed,
-    Place,
     at_rest,
     ended,
     past_the_lease,
     submit,
     until,
 )
+from verification.fault_injection.fault_scenes import Scene
 from verification.fault_injection.http_client import ask
-from verification.fault_injection.log_readers import CellReaders, log_in
+from verification.fault_injection.log_readers import FaultCellReaders, log_in
 from verification.fault_injection.process_supervisor import Child
 from verification.fault_injection.receiver import EVENTS, Receiver, receiving
 
-BOTH, FILE = frozenset({SQLITE, POSTGRES}), frozenset({SQLITE})
 FAR = 1 << 62
-#: A client does not wait for ever for a gateway that may be dead.
+#: How long a client waits for a gateway that may be dead.
 PATIENCE_S = 1.0
-#: How long others get to finish the work of a process that is stopped; on a slow machine so many
+#: How long others get to finish the work of a process that is stopped; on a slow machine this many
 #: times as long as that process took to come there.
 UNBLOCKED_S, UNBLOCKED_TIMES = 10.0, 10
 #: What a gateway is asked for before and after it has met its failpoint.
 SUBMISSIONS = 8
 #: How long a delay holds up the live feed: readers connect within it.
 LAG_MS = 3_000
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Who meets a failpoint, at which work, the how-manieth time."""
-
-    point: str
-    role: str = "worker"
-    intent: str = "tour"
-    count: int = 1
-    #: Stores on which a process that is stopped here holds a lock that others need.
-    blocks: frozenset[str] = frozenset()
-    #: A stopped process goes on while another is at its work, not when all is done.
-    midway: bool = False
-    #: Met by the same process, in whatever order it comes to them.
-    others: tuple["Scene", ...] = ()
-
-    def __str__(self) -> str:
-        more = f" and {len(self.others)} more" if self.others else ""
-        return f"{self.point}{more}@{self.role}"
-
-    def armed(self, action: Action, count: int | None) -> str:
-        """What the process is told: `name:action:count` for each."""
-        each = [(self.point, count or self.count), *((one.point, one.count) for one in self.others)]
-        return ",".join(f"{point}:{action}:{number}" for point, number in each)
-
-
-SCENES: tuple[Scene, ...] = (
-    Scene("migration.commit", "first", blocks=BOTH),
-    Scene("transaction.begun", count=5, blocks=FILE),
-    Scene("commit.before", count=5, blocks=BOTH),
-    Scene("commit.after", count=5, blocks=FILE),
-    Scene("save.before", count=2, blocks=BOTH),
-    Scene("answer.before", count=2),
-    Scene("claim.chosen", blocks=BOTH),
-    Scene("claim.after"),
-    Scene("due.found", blocks=FILE),
-    Scene("renew.before", intent="long"),
-    Scene("renew.after", intent="long"),
-    Scene("worker.registered"),
-    Scene("run.start"),
-    Scene("step.done"),
-    Scene("step.recorded"),
-    Scene("effect.begun"),
-    Scene("effect.done"),
-    Scene("wait.before"),
-    Scene("subtask.submitted"),
-    Scene("report.before"),
-    Scene("report.after"),
-    Scene("spawn.before", intent="command"),
-    Scene("spawn.after", intent="command"),
-    Scene("output.write"),
-    Scene("evidence.write"),
-    Scene("evidence.archived"),
-    Scene("plan.recorded", intent="thought-out"),
-    Scene("plan.step_started", intent="planned"),
-    Scene("plan.step_ended", intent="planned"),
-    Scene("keeper.elected", "keeper"),
-    Scene("keeper.duty", "keeper", count=2),
-    Scene("seal.before", "keeper"),
-    Scene("schedule.submitted", "keeper"),
-    Scene("webhook.filled", "keeper"),
-    Scene("webhook.sent", "keeper"),
-    Scene("state.replace", "keeper"),
-    Scene("request.received", "gateway", intent="small"),
-    Scene("response.before", "gateway", intent="small"),
-    Scene("commit.before", "gateway", intent="small", count=3, blocks=BOTH),
-    Scene("commit.after", "gateway", intent="small", count=3, blocks=FILE),
-    Scene("feed.read", "feed", intent="small"),
-    Scene("feed.history", "feed", intent="small"),
-)
-
-
-#: The end of a run is reported while somebody else, who has written nothing yet, holds its job.
-LATE_REPORT = Scene("report.before", intent="held", midway=True)
-
-#: Before every kind of write: the sleeper wakes while somebody else holds its job.
-SLEEPERS: tuple[Scene, ...] = (
-    LATE_REPORT,
-    *(
-        Scene(point, intent="long", midway=True)
-        for point in (
-            *("renew.before", "step.done", "effect.begun", "effect.done", "evidence.archived"),
-            *("subtask.submitted", "output.write", "run.start", "claim.after"),
-        )
-    ),
-)
 
 
 @dataclass(slots=True)
@@ -165,23 +76,25 @@ class Outcome:
         return [f"{self.name}: {each}" for each in [*hit, *self.problems]]
 
 
-def run(place: Place, scene: Scene, action: Action, count: int | None = None) -> Outcome:
+def run(
+    environment: Environment, scene: Scene, action: Action, count: int | None = None
+) -> Outcome:
     """Play one cell. What goes wrong is in the outcome."""
-    outcome = Outcome(scene, action, place.store)
+    outcome = Outcome(scene, action, environment.store)
     begun_s = time.monotonic()
     try:
-        PLAYS[scene.role](place, scene.armed(action, count), outcome)
+        PLAYS[scene.role](environment, scene.armed(action, count), outcome)
     except (Failed, DetentError, TimeoutError) as error:
-        outcome.problems.append(f"{type(error).__name__}: {error}; see {place.directory}")
+        outcome.problems.append(f"{type(error).__name__}: {error}; see {environment.directory}")
     finally:
-        outcome.problems += place.end()
-    outcome.refused = place.refused()
+        outcome.problems += environment.end()
+    outcome.refused = environment.refused()
     outcome.seconds = time.monotonic() - begun_s
     return outcome
 
 
 def _meet(
-    place: Place,
+    environment: Environment,
     victim: Child,
     armed: str,
     outcome: Outcome,
@@ -189,9 +102,12 @@ def _meet(
 ) -> None:
     """Wait until the victim has met its failpoint, and for what that does to it."""
     begun_s = time.monotonic()
-    until(lambda: place.was_hit(armed) or victim.poll() is not None or over(), f"{armed} is passed")
+    until(
+        lambda: environment.was_hit(armed) or victim.poll() is not None or over(),
+        f"{armed} is passed",
+    )
     outcome.met_s = time.monotonic() - begun_s
-    outcome.missed = place.missed(armed)
+    outcome.missed = environment.missed(armed)
     outcome.hit = not outcome.missed
     outcome.unmet = not outcome.hit
     if outcome.unmet:
@@ -232,19 +148,19 @@ def _heals(healed: Callable[[], Any], outcome: Outcome) -> bool:
 # ---- workers ---------------------------------------------------------------------------------
 
 
-def _play_worker(place: Place, armed: str, outcome: Outcome) -> None:
-    with place.core() as core:
+def _play_worker(environment: Environment, armed: str, outcome: Outcome) -> None:
+    with environment.core() as core:
         job_id = submit(core, outcome.scene.intent)
-        victim = place.start("worker", "victim", armed)
-        _meet(place, victim, armed, outcome, lambda: ended(core, job_id))
+        victim = environment.start("worker", "victim", armed)
+        _meet(environment, victim, armed, outcome, lambda: ended(core, job_id))
         if outcome.scene.midway:
-            place.ledger.hold.touch()
-        place.start("worker", "relief")
+            environment.effects.hold.touch()
+        environment.start("worker", "relief")
         before: list[Any] = []
         if outcome.scene.midway and outcome.hit:
-            _wake_midway(place, victim, outcome, lambda: _is_taken(core, job_id))
+            _wake_midway(environment, victim, outcome, lambda: _is_taken(core, job_id))
         else:
-            # Subtasks that nobody waits for write too, until they have ended.
+            # Subtasks that no job waits for write too, until they have ended.
             _heal(
                 victim,
                 outcome,
@@ -252,18 +168,20 @@ def _play_worker(place: Place, armed: str, outcome: Outcome) -> None:
                 lambda: before.extend(_log(core)),
             )
         until(lambda: ended(core, job_id), "everything is done")
-        _conclude(place, core, outcome, job_id)
+        _conclude(environment, core, outcome, job_id)
         if before and not outcome.blocked and before != _log(core):
             landed = _log(core)[len(before) :]
             outcome.problems.append(f"P5: a process that slept past its lease has written {landed}")
 
 
-def _wake_midway(place: Place, victim: Child, outcome: Outcome, taken: Callable[[], Any]) -> None:
+def _wake_midway(
+    environment: Environment, victim: Child, outcome: Outcome, taken: Callable[[], Any]
+) -> None:
     """It goes on and says what it has to say while another holds the job, and only then ends it."""
     outcome.blocked = not _heals(taken, outcome)
     victim.send(signal.SIGCONT)
     victim.end()
-    place.ledger.hold.unlink()
+    environment.effects.hold.unlink()
 
 
 def _is_taken(core: Core, job_id: str) -> bool:
@@ -276,68 +194,68 @@ def _log(core: Core) -> list[Any]:
         return list(view.events(0, FAR))
 
 
-def _play_first(place: Place, armed: str, outcome: Outcome) -> None:
+def _play_first(environment: Environment, armed: str, outcome: Outcome) -> None:
     """The first process on an empty store."""
-    victim = place.start("worker", "victim", armed)
-    _meet(place, victim, armed, outcome)
-    relief = place.start("worker", "relief")
+    victim = environment.start("worker", "victim", armed)
+    _meet(environment, victim, armed, outcome)
+    relief = environment.start("worker", "relief")
     _heal(victim, outcome, relief.ready.exists)
-    with place.core() as core:
+    with environment.core() as core:
         job_id = submit(core, outcome.scene.intent)
         until(lambda: ended(core, job_id), "everything is done")
-        _conclude(place, core, outcome, job_id)
+        _conclude(environment, core, outcome, job_id)
 
 
-def _conclude(place: Place, core: Core, outcome: Outcome, *job_ids: str) -> None:
-    """All work ends, then nobody writes any more: every promise is held against what is there."""
+def _conclude(environment: Environment, core: Core, outcome: Outcome, *job_ids: str) -> None:
+    """All work ends and all processes stop; then every promise is checked."""
     until(lambda: at_rest(core), "all work has ended")
-    outcome.problems += place.end()
+    outcome.problems += environment.end()
     with core.store.read() as view:
         states = {job.id: job.state for job, _ in view.jobs(job_ids)}
     if states != dict.fromkeys(job_ids, "completed"):
         outcome.problems.append(f"the work is {states}")
-    outcome.problems += collected_results.judge(core.store, place.ledger)
+    outcome.problems += collected_results.judge(core.store, environment.effects)
 
 
 # ---- keepers ---------------------------------------------------------------------------------
 
 
-def _play_keeper(place: Place, armed: str, outcome: Outcome) -> None:
-    with place.core() as core, receiving() as receiver:
+def _play_keeper(environment: Environment, armed: str, outcome: Outcome) -> None:
+    with environment.core() as core, receiving() as receiver:
         receiver.subscribe(core)
-        place.up("worker", "hands")
+        environment.up("worker", "hands")
         job_id = submit(core, outcome.scene.intent)
         with core.store.read() as view:
             schedule = {"intent": "small", "every_s": 3_600, "next_at": view.now() - 1}
         core.engine.transaction(lambda tx: tx.put_rows("schedules", {"hourly": schedule}))
-        victim = place.start("keeper", "victim", armed)
-        _meet(place, victim, armed, outcome)
-        place.start("keeper", "relief")
+        victim = environment.start("keeper", "victim", armed)
+        _meet(environment, victim, armed, outcome)
+        environment.start("keeper", "relief")
         _heal(
             victim,
             outcome,
             lambda: (
                 ended(core, job_id)
-                and _is_kept(place, core)
-                and _is_told(receiver, outcome, len(_to_tell(core)))
+                and _is_kept(environment, core)
+                and _is_delivered(receiver, outcome, len(_to_deliver(core)))
             ),
         )
         tasks = _tasks(core)
         if [task["state"] for task in tasks] != ["done"]:
             outcome.problems.append(f"P2: a schedule that was due once made {tasks}")
-        if receiver.events() != _to_tell(core) or not {*EVENTS} <= {*receiver.events()}:
-            outcome.problems.append(f"P20: the receiver was told {receiver.messages}")
-        _conclude(place, core, outcome, job_id)
+        if receiver.events() != _to_deliver(core) or not {*EVENTS} <= {*receiver.events()}:
+            outcome.problems.append(f"P20: the receiver got {receiver.messages}")
+        _conclude(environment, core, outcome, job_id)
         with core.store.read() as view:
             outcome.problems += [f"the chain: {each}" for each in hash_chain.check(view).breaks]
 
 
-def _to_tell(core: Core) -> list[str]:
+def _to_deliver(core: Core) -> list[str]:
     """What the receiver asked for; a task whose worker was too slow for its lease starts again."""
     return [event.name for event in _log(core) if event.name in EVENTS]
 
 
-def _is_told(receiver: Receiver, outcome: Outcome, count: int) -> bool:
+def _is_delivered(receiver: Receiver, outcome: Outcome, count: int) -> bool:
     """Everything has arrived; what a sender that died had sent already, once more."""
     armed = "webhook.sent" in (outcome.scene.point, *(each.point for each in outcome.scene.others))
     again = armed and outcome.action in (Action.KILL, Action.RAISE)
@@ -349,7 +267,7 @@ def _tasks(core: Core) -> list[Mapping[str, Any]]:
         return list(view.page(Query("tasks")))
 
 
-def _is_kept(place: Place, core: Core) -> bool:
+def _is_kept(environment: Environment, core: Core) -> bool:
     """The schedule has fired and its task is done, all of that is sealed, and state.json is new."""
     tasks = _tasks(core)
     if not tasks or any(task["state"] != "done" for task in tasks):
@@ -359,7 +277,7 @@ def _is_kept(place: Place, core: Core) -> bool:
         sealed = last is not None and last.to_position >= view.head()
         noted = view.rows("schedules")["hourly"].get("last_at") is not None
     try:
-        state = json.loads((place.data_dir / "state.json").read_text())
+        state = json.loads((environment.data_dir / "state.json").read_text())
     except (OSError, ValueError):
         return False
     return sealed and noted and state["queueLength"] == 0
@@ -368,40 +286,40 @@ def _is_kept(place: Place, core: Core) -> bool:
 # ---- gateways --------------------------------------------------------------------------------
 
 
-def _play_gateway(place: Place, armed: str, outcome: Outcome) -> None:
-    with place.core() as core:
-        place.up("worker", "hands")
-        victim = place.up("gateway", "victim", armed)
-        told: list[Op] = []
+def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> None:
+    with environment.core() as core:
+        environment.up("worker", "hands")
+        victim = environment.up("gateway", "victim", armed)
+        answers: list[Op] = []
         keys = [f"key-{number}" for number in range(SUBMISSIONS)]
         for key in keys:
-            if not place.was_hit(armed):
-                told.append(_submit(place, victim, outcome.scene.intent, key))
-        _meet(place, victim, armed, outcome)
-        relief = place.start("gateway", "relief")
+            if not environment.was_hit(armed):
+                answers.append(_submit(environment, victim, outcome.scene.intent, key))
+        _meet(environment, victim, armed, outcome)
+        relief = environment.start("gateway", "relief")
         answered: set[str] = set()
 
         def again() -> bool:
             """Every key once more, whatever the first answer was."""
             for key in keys:
                 if relief.ready.exists() and key not in answered:
-                    told.append(_submit(place, relief, outcome.scene.intent, key))
-                    answered.update({key} if told[-1].outcome == OK else ())
+                    answers.append(_submit(environment, relief, outcome.scene.intent, key))
+                    answered.update({key} if answers[-1].outcome == OK else ())
             return len(answered) == len(keys)
 
         _heal(victim, outcome, again)
-        made = sorted({op.id for op in told if op.outcome == OK})
+        made = sorted({op.id for op in answers if op.outcome == OK})
         until(lambda: ended(core, *made), "everything is done")
-        _conclude(place, core, outcome, *made)
-        outcome.problems += collected_results.judge(core.store, place.ledger, told)
-        if any(op.outcome == REFUSED for op in told):
-            outcome.problems.append(f"P2: a repeated submission was refused: {told}")
+        _conclude(environment, core, outcome, *made)
+        outcome.problems += collected_results.judge(core.store, environment.effects, answers)
+        if any(op.outcome == REFUSED for op in answers):
+            outcome.problems.append(f"P2: a repeated submission was refused: {answers}")
 
 
-def _submit(place: Place, gateway: Child, intent: str, key: str) -> Op:
+def _submit(environment: Environment, gateway: Child, intent: str, key: str) -> Op:
     """One submission over HTTP; what is not answered is unknown."""
     url, body = gateway.ready.read_text(), {"intent": intent, "payload": {"key": key}}
-    answered = ask(url, place.token, "POST", "/api/jobs", body, key=key, timeout_s=PATIENCE_S)
+    answered = ask(url, environment.token, "POST", "/api/jobs", body, key=key, timeout_s=PATIENCE_S)
     made = answered.document.get("id", "") if answered.outcome == OK else ""
     return Op("submit", key, made, answered.outcome, answered.code)
 
@@ -409,24 +327,27 @@ def _submit(place: Place, gateway: Child, intent: str, key: str) -> Op:
 # ---- readers of the live feed ----------------------------------------------------------------
 
 
-def _play_feed(place: Place, armed: str, outcome: Outcome) -> None:
+def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
     """Readers of two gateways, one of which meets the failpoint; each is compared with the log."""
-    place.delay_ms = LAG_MS
+    environment.delay_ms = LAG_MS
     intent = outcome.scene.intent
-    with place.core() as core:
-        place.up("worker", "hands")
+    with environment.core() as core:
+        environment.up("worker", "hands")
         made = [submit(core, intent)]
         until(lambda: ended(core, *made), "there is something to read")
-        relief, victim = place.up("gateway", "relief"), place.up("gateway", "victim", armed)
-        readers = CellReaders(place, victim, relief)
+        relief, victim = (
+            environment.up("gateway", "relief"),
+            environment.up("gateway", "victim", armed),
+        )
+        readers = FaultCellReaders(environment, victim, relief)
         readers.start()
         try:
             until(
-                lambda: place.was_hit(armed) or readers.have_read(feed.head(core.store)),
+                lambda: environment.was_hit(armed) or readers.have_read(feed.head(core.store)),
                 "readers have caught up",
             )
             made.append(submit(core, intent))
-            _meet(place, victim, armed, outcome)
+            _meet(environment, victim, armed, outcome)
             readers.add_one_ahead(feed.head(core.store))
             made.append(submit(core, intent))
             _heal(
@@ -437,11 +358,11 @@ def _play_feed(place: Place, armed: str, outcome: Outcome) -> None:
             until(lambda: readers.have_read(feed.head(core.store)), "readers have caught up")
         finally:
             readers.end()
-        _conclude(place, core, outcome, *made)
+        _conclude(environment, core, outcome, *made)
         outcome.problems += readers.problems(log_in(core.store))
 
 
-PLAYS: Mapping[str, Callable[[Place, str, Outcome], None]] = {
+PLAYS: Mapping[str, Callable[[Environment, str, Outcome], None]] = {
     "first": _play_first,
     "worker": _play_worker,
     "keeper": _play_keeper,

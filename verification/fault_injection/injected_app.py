@@ -1,4 +1,4 @@
-"""The work that is tortured: an app whose handlers mark every act in the ledger.
+"""The app under fault injection: its handlers record every effect outside the store.
 
 `tour` passes everything that a run can do; the other intents are one thing each.
 """
@@ -11,10 +11,10 @@ from typing import Any
 from detent.worker.app import App
 from detent.worker.effects import NOT_DONE
 from detent.worker.run_context import Run
-from verification.fault_injection.effects_ledger import Ledger, from_environment
+from verification.fault_injection.effect_record import EffectRecord, from_environment
 
 REFERENCE = "verification.fault_injection.injected_app:app"
-#: Faults are many and not the work's own: it is tried again at once, and often.
+#: Faults are many and not the work's own: it is retried immediately, and often.
 RETRY = {"retries": 50, "backoff": "fixed", "delay_ms": 20, "classes": {"lost": {"retries": 200}}}
 #: A step of a plan has a count of its own.
 MAX_STEP_RETRIES = 50
@@ -30,12 +30,12 @@ class Acts:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.ledger: Ledger = from_environment()
+        self.effects: EffectRecord = from_environment()
 
     def step(self, name: str) -> str:
         """A recorded step: done at least once, and never again once its result was seen."""
         value: str = self.run.step(name, partial(self._do, name))
-        self.ledger.past(self.run.job_id, name, self.run.fence)
+        self.effects.past(self.run.job_id, name, self.run.fence)
         return value
 
     def effect(self, name: str) -> str:
@@ -43,15 +43,15 @@ class Acts:
         value: str = self.run.effect(
             name, partial(self._do, name), policy="reconcile", reconcile=partial(self._find, name)
         )
-        self.ledger.past(self.run.job_id, name, self.run.fence)
+        self.effects.past(self.run.job_id, name, self.run.fence)
         return value
 
     def _do(self, name: str) -> str:
-        self.ledger.do(self.run.job_id, name, self.run.fence)
+        self.effects.do(self.run.job_id, name, self.run.fence)
         return name
 
     def _find(self, name: str, _: str) -> Any:
-        return name if self.ledger.has_done(self.run.job_id, name, self.run.fence) else NOT_DONE
+        return name if self.effects.has_done(self.run.job_id, name, self.run.fence) else NOT_DONE
 
 
 @app.intent("small", retry=RETRY)
@@ -85,14 +85,14 @@ def long(run: Run) -> str:
     run.evidence("three.json", {"job": run.job_id})
     run.subtask("small", name="child")
     linger(run, LONG_S)
-    while acts.ledger.hold.exists():
+    while acts.effects.hold.exists():
         linger(run, NAP_S)
     return acts.effect("effect:four")
 
 
 @app.intent("held", retry=RETRY)
 def held(run: Run) -> str:
-    """Ends at once, and records nothing before; while it is held, it does not end."""
+    """Ends immediately, and records nothing before; while it is held, it does not end."""
     while from_environment().hold.exists():
         linger(run, NAP_S)
     return run.job_id
@@ -118,15 +118,15 @@ def signalled(run: Run) -> Any:
     """Waits for a signal, or for its time."""
     acts = Acts(run)
     acts.effect("effect:asked")
-    value = run.wait_for("go", timeout=1.0, default="nobody came")
+    value = run.wait_for("go", timeout=1.0, default="no signal")
     acts.effect("effect:heard")
     return value
 
 
 @app.intent("asking", retry=RETRY)
 def asking(run: Run) -> Any:
-    """Asks a person; a default stands in for one who does not come."""
-    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="nobody")
+    """Asks a person; a default is used if no answer comes."""
+    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="no answer")
     Acts(run).effect("effect:answered")
     return answer
 

@@ -1,4 +1,4 @@
-"""Mixed work for a cluster, by clients that write down what they asked and what they were told.
+"""Mixed work for a cluster, by clients that record their requests and the answers.
 
 Jobs, plans, waits, subtasks, questions, reviews, cancels, and the same key again and again.
 """
@@ -107,7 +107,7 @@ class Client:
             self.made.append((noun, made))
 
     def verb(self) -> None:
-        """Something about a piece of work that exists."""
+        """A request about an existing task or job."""
         if not self.made:
             return
         noun, about = self.made[-self.rng.randint(1, min(40, len(self.made)))]
@@ -119,7 +119,7 @@ class Client:
         self._say(verb, noun, about, verbs[verb])
 
     def review(self) -> None:
-        """As a person does: look at what waits, answer a question first, else give a verdict."""
+        """As a person does: read what waits, answer a question first, else give a verdict."""
         inbox = self._ask("GET", "/api/inbox").document
         tasks = inbox.get("items", ())
         asked = [("tasks", each["id"]) for each in tasks if each["state"] == "blocked"]
@@ -146,7 +146,7 @@ class Client:
         if url is None:
             time.sleep(0.05)
             return Answered(UNKNOWN, {})
-        return ask(url, self.cluster.place.token, method, path, body, key=key, timeout_s=1.5)
+        return ask(url, self.cluster.environment.token, method, path, body, key=key, timeout_s=1.5)
 
 
 def total(clients: list[Client]) -> Counter[str]:

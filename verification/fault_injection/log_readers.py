@@ -24,7 +24,7 @@ from detent.store.port import Store
 from verification.fault_injection import deliveries
 from verification.fault_injection.client_history import OK
 from verification.fault_injection.deliveries import Connection, Log
-from verification.fault_injection.environment import Place
+from verification.fault_injection.environment import Environment
 from verification.fault_injection.http_client import ask
 from verification.fault_injection.process_supervisor import Child
 
@@ -34,7 +34,7 @@ OPEN_S = 2.0
 PAUSE_S = 0.05
 #: Events in a page of the log, at least and at most.
 PAGE = (1, 200)
-#: SSE connections: certificates are not looked at, because gateways are local.
+#: SSE connections: certificates are not checked, because gateways are local.
 _http = httpx2.Client(verify=False, timeout=httpx2.Timeout(OPEN_S, read=QUIET_S))
 
 Json = Mapping[str, Any]
@@ -221,13 +221,17 @@ class Readers:
         return [each for reader in self.all for each in reader.problems(log)]
 
 
-class CellReaders(Readers):
+class FaultCellReaders(Readers):
     """The readers of a cell: of a gateway that meets a failpoint, and one of another beside it."""
 
-    def __init__(self, place: Place, victim: Child, relief: Child) -> None:
-        self._place, self._victim, self._relief = place, victim, relief
+    def __init__(self, environment: Environment, victim: Child, relief: Child) -> None:
+        self._environment, self._victim, self._relief = environment, victim, relief
         self.beside = SocketReader(
-            "the reader beside", lambda: _url(relief), lambda: place.token, Random(0), cuts=False
+            "the reader beside",
+            lambda: _url(relief),
+            lambda: environment.token,
+            Random(0),
+            cuts=False,
         )
         super().__init__([self.beside, *(self._made(kind, kind.kind) for kind in KINDS)])
 
@@ -237,7 +241,7 @@ class CellReaders(Readers):
         def address() -> str | None:
             return _url(self._victim if self._victim.poll() is None else self._relief)
 
-        token = self._place.token
+        token = self._environment.token
         return kind(name, address, lambda: token, Random(0), cursor=cursor, cuts=False)
 
     def add_one_ahead(self, cursor: int) -> None:

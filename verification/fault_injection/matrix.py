@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 from detent.failpoints import NAMES, Action
 from detent.store.store_url import open_store
 from verification.fault_injection import fault_cells
-from verification.fault_injection.environment import Place
-from verification.fault_injection.fault_cells import SCENES, SUBMISSIONS, Outcome, Scene
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.environment import Environment
+from verification.fault_injection.fault_cells import SUBMISSIONS, Outcome
+from verification.fault_injection.fault_scenes import SCENES, Scene
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     from verification.postgres_server import Cluster
 
-#: Cells at once: they wait for leases more than they work.
+#: Cells in parallel: they wait for leases more than they work.
 SIDE_BY_SIDE = 6
 
-Told = Callable[[Outcome], None]
+OnOutcome = Callable[[Outcome], None]
 #: What is played; at which pass of the failpoint, or at the scene's own.
-Cell = tuple[Scene, Action, int | None]
+FaultCell = tuple[Scene, Action, int | None]
 
 
 class Databases:
@@ -35,12 +36,12 @@ class Databases:
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
-        self.template = f"torture_{uuid.uuid4().hex}"
+        self.template = f"faults_{uuid.uuid4().hex}"
         open_store(cluster.create_database(self.template)).close()
 
     @contextmanager
     def one(self, *, empty: bool = False) -> Iterator[str]:
-        name = f"torture_{uuid.uuid4().hex}"
+        name = f"faults_{uuid.uuid4().hex}"
         yield self.cluster.create_database(name, **({} if empty else {"template": self.template}))
         self.cluster.drop_database(name)
 
@@ -49,22 +50,24 @@ class Databases:
 
 
 def run(
-    nursery: Nursery,
+    supervisor: ProcessSupervisor,
     where: Path,
     databases: Databases | None,
-    wanted: Iterable[Cell],
-    told: Told = lambda _: None,
+    wanted: Iterable[FaultCell],
+    on_outcome: OnOutcome = lambda _: None,
 ) -> list[Outcome]:
     """Play cells side by side; without databases on SQLite files."""
 
     def play(number: int, scene: Scene, action: Action, count: int | None) -> Outcome:
-        place = where / f"{number}-{scene.point}-{action}"
+        directory = where / f"{number}-{scene.point}-{action}"
         if databases is None:
-            outcome = fault_cells.run(Place(nursery, place), scene, action, count)
+            outcome = fault_cells.run(Environment(supervisor, directory), scene, action, count)
         else:
             with databases.one(empty=scene.role == "first") as url:
-                outcome = fault_cells.run(Place(nursery, place, url), scene, action, count)
-        told(outcome)
+                outcome = fault_cells.run(
+                    Environment(supervisor, directory, url), scene, action, count
+                )
+        on_outcome(outcome)
         return outcome
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -72,7 +75,7 @@ def run(
         return [each.result() for each in begun]
 
 
-def cells_of(actions: Sequence[Action], seed: int | None = None) -> list[Cell]:
+def fault_cells_of(actions: Sequence[Action], seed: int | None = None) -> list[FaultCell]:
     """Every scene under these actions; a seed draws the order, and which pass is the one."""
     wanted = [(scene, action) for scene in SCENES for action in actions]
     if seed is None:
@@ -93,10 +96,13 @@ def _drawn(scene: Scene, rng: Random) -> int:
     return rng.randint(1, scene.count)
 
 
-def together(action: Action) -> Iterator[Cell]:
-    """As `cells_of`, with all that one process can survive in one go: a kill or a stop is alone."""
+def together(action: Action) -> Iterator[FaultCell]:
+    """As `fault_cells_of`, but with all faults that one process survives in the same cell.
+
+    A kill or a stop is in a cell of its own.
+    """
     if action in (Action.KILL, Action.STOP):
-        yield from cells_of([action])
+        yield from fault_cells_of([action])
         return
     groups: dict[tuple[str, str], list[Scene]] = {}
     for scene in SCENES:

@@ -1,7 +1,7 @@
 """Deliberately broken variants that only real processes or a real disk give away, by name.
 
-A process of the nursery becomes one by the variable DETENT_TORTURE_MUTANT; `mutated` is for this
-process. The engine's and the kernel's own variants stand beside the simulation and the search.
+A process of the supervisor becomes one through the variable DETENT_FAULTS_MUTANT; `mutated` is
+for this process. Mutants of the engine and the kernel are with the simulation and the search.
 """
 
 import itertools
@@ -46,8 +46,8 @@ def effect_is_not_looked_up() -> Patches:
     yield patch.dict(effects.POLICIES, {"reconcile": effects.POLICIES["idempotent"]})
 
 
-def effect_begins_without_a_word() -> Patches:
-    """That an effect begins is not recorded: whoever comes later finds nothing to look up."""
+def effect_begin_is_not_recorded() -> Patches:
+    """That an effect begins is not recorded: a later run finds nothing to look up."""
     tell = Journal._tell
 
     def keep_quiet(self: Journal, command: Any, under: Any = None) -> Any:
@@ -58,7 +58,7 @@ def effect_begins_without_a_word() -> Patches:
     yield patch.object(Journal, "_tell", keep_quiet)
 
 
-def webhook_is_noted_before_it_is_sent() -> Patches:
+def webhook_leaves_outbox_before_sending() -> Patches:
     """A message is taken out of the outbox, and then it is sent."""
     attempt = Dispatcher._attempt
 
@@ -137,7 +137,7 @@ def subtask_has_a_new_id_each_time() -> Patches:
 
 
 def lost_leases_are_never_found() -> Patches:
-    """Nobody looks for leases that have run out."""
+    """Expired leases are never looked for."""
     run = due_timers.run
 
     def blind(tx: Any, limit: int, limits: Any) -> int:
@@ -170,21 +170,21 @@ def schedule_fires_without_a_key() -> Patches:
     submit = operations.submit
     numbers = itertools.count()
 
-    def anew(core: Any, schedule: Any, key: str) -> str:
+    def submit_again(core: Any, schedule: Any, key: str) -> str:
         return submit(core, schedule, f"{key}:{next(numbers)}:{new_id()}")
 
-    yield patch.object(scheduler, "submit", anew)
+    yield patch.object(scheduler, "submit", submit_again)
 
 
-def sleeper_is_not_fenced() -> Patches:
-    """Whoever reports about a running job is heard."""
+def stopped_worker_is_not_fenced() -> Patches:
+    """Any worker may report about a running job."""
     yield from simulated.no_fence()
 
 
 # ---- seen by races ---------------------------------------------------------------------------
 
 
-def verdict_on_what_is_decided() -> Patches:
+def verdict_after_decision() -> Patches:
     """One more row: what was accepted can still be cancelled."""
     move: Any = LIFECYCLES["review"].move
     yield patch.dict(move, {("completed", "task_cancelled"): "cancelled"})
@@ -221,7 +221,7 @@ def failed_sync_is_no_fault() -> Patches:
 
 
 def full_disk_is_no_fault() -> Patches:
-    """A full disk is passed over, and the caller is told that it is done."""
+    """A full disk is passed over, and the caller gets an acknowledgement."""
     commit = Engine._commit_once
 
     def whatever(self: Engine, asks: Any) -> Any:
@@ -299,12 +299,12 @@ def session_makes_sessions() -> Patches:
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each
     for each in (
-        *(effect_is_not_looked_up, effect_begins_without_a_word, step_is_not_recorded),
-        *(subtask_has_a_new_id_each_time, webhook_is_noted_before_it_is_sent),
+        *(effect_is_not_looked_up, effect_begin_is_not_recorded, step_is_not_recorded),
+        *(subtask_has_a_new_id_each_time, webhook_leaves_outbox_before_sending),
         *(lost_leases_are_never_found, key_is_not_remembered, schedule_fires_without_a_key),
         *(webhook_cursor_moves_first, cursor_moves_before_delivery),
         *(reader_ahead_of_the_hub_joins, reader_takes_the_hubs_position),
-        *(sleeper_is_not_fenced, verdict_on_what_is_decided),
+        *(stopped_worker_is_not_fenced, verdict_after_decision),
         *(commit_is_not_synced, nothing_is_synced, failed_sync_is_no_fault),
         *(full_disk_is_no_fault, fault_is_not_undone),
         *(login_code_is_a_token, session_is_a_bearer_token),

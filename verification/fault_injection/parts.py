@@ -1,4 +1,4 @@
-"""The parts of a torture by name, each in its full and in a quick size, and what each one found.
+"""The parts of fault injection by name, each in full and in quick size, and their results.
 
 A part says how it goes on, answers with everything that is wrong, and with the command that does
 the same again.
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from detent.failpoints import Action
 from detent.store.store_url import open_store
 from verification import power_loss
-from verification.fault_injection import fault_cells, matrix, races, soak
-from verification.fault_injection.chaos_run import Plan, Storm
+from verification.fault_injection import fault_cells, fault_scenes, matrix, races, soak
+from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.environment import SQLITE
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.memory_directory import MEMORY
 from verification.simulation import FLOORS, Outcome, simulate
 
@@ -56,7 +56,7 @@ QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What somebody asks for."""
+    """What was requested."""
 
     seed: int = 1
     minutes: float = 1.0
@@ -68,8 +68,8 @@ class Order:
     steps: int | None = None
 
     def command(self, part: str) -> str:
-        if part == "storm":
-            return f"{self.plan.command()} --part storm"
+        if part == "chaos":
+            return f"{self.plan.command()} --part chaos"
         steps = f" --steps {self.steps}" if part == "simulation" and self.steps else ""
         quick = " --quick" if self.size is QUICK else ""
         options = f"--store {self.store} --seed {self.seed} --part {part}{steps}{quick}"
@@ -100,7 +100,7 @@ class Session:
     """What a part works with: what was asked for, a place, and where to say what it sees."""
 
     order: Order
-    nursery: Nursery
+    supervisor: ProcessSupervisor
     where: Path
     say: Say
     result: Result
@@ -137,13 +137,13 @@ class Session:
         return self.order.store == SQLITE
 
 
-def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
+def run(part: str, order: Order, supervisor: ProcessSupervisor, say: Say) -> Result:
     """One part on one store; what it leaves behind is kept if it failed, or if asked for."""
     result = Result(part, order.store, replay=order.command(part))
     begun_s = time.monotonic()
-    where = Path(tempfile.mkdtemp(prefix="detent-torture-", dir=MEMORY))
+    where = Path(tempfile.mkdtemp(prefix="detent-faults-", dir=MEMORY))
     try:
-        PARTS[part](Session(order, nursery, where, say, result))
+        PARTS[part](Session(order, supervisor, where, say, result))
     finally:
         result.seconds = time.monotonic() - begun_s
         if order.keep or result.problems:
@@ -156,8 +156,8 @@ def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
 # ---- the parts -------------------------------------------------------------------------------
 
 
-def _storm(at: Session) -> None:
-    report = Storm(at.order.plan, at.nursery, at.where, at.say).run()
+def _chaos(at: Session) -> None:
+    report = ChaosRun(at.order.plan, at.supervisor, at.where, at.say).run()
     at.result.problems = report.problems
     at.result.seen = "; ".join(report.lines()[:2])
 
@@ -165,24 +165,26 @@ def _storm(at: Session) -> None:
 def _failpoints(at: Session) -> None:
     """The whole matrix once for each seed."""
     seeds = range(at.order.seed, at.order.seed + at.order.size.seeds)
-    _play(at, [each for seed in seeds for each in matrix.cells_of(at.order.size.actions, seed)])
+    _play(
+        at, [each for seed in seeds for each in matrix.fault_cells_of(at.order.size.actions, seed)]
+    )
 
 
 def _stops(at: Session) -> None:
     """Workers that sleep past their leases before every kind of write, again and again."""
     scenes = [
-        *fault_cells.SLEEPERS,
-        *(each for each in fault_cells.SCENES if each.role == "worker"),
+        *fault_scenes.SLEEPERS,
+        *(each for each in fault_scenes.SCENES if each.role == "worker"),
     ]
     every = ((scene, Action.STOP, count) for count in range(1, 1_000) for scene in scenes)
     _play(at, [*islice(every, at.order.size.stops)])
 
 
-def _play(at: Session, wanted: Sequence[matrix.Cell]) -> None:
+def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
     """Every cell; where the work was done before the pass that was drawn, at the scene's own."""
     played: list[fault_cells.Outcome] = []
 
-    def told(outcome: fault_cells.Outcome) -> None:
+    def on_outcome(outcome: fault_cells.Outcome) -> None:
         played.append(outcome)
         for each in outcome.problems:
             at.say(f"{outcome.name}: {each}")
@@ -190,9 +192,9 @@ def _play(at: Session, wanted: Sequence[matrix.Cell]) -> None:
             at.say(f"{len(played)} cells of {len(wanted)}, and a few again")
 
     with at.databases() as databases:
-        first = matrix.run(at.nursery, at.where, databases, wanted, told)
+        first = matrix.run(at.supervisor, at.where, databases, wanted, on_outcome)
         late = [(each.scene, each.action, None) for each in first if each.unmet]
-        again = matrix.run(at.nursery, at.where / "again", databases, late, told)
+        again = matrix.run(at.supervisor, at.where / "again", databases, late, on_outcome)
     at.result.problems = [f"{cell.name}: {each}" for cell in first for each in cell.problems]
     at.result.problems += [line for cell in again for line in cell.lines()]
     met, refused = sum(each.hit for each in played), sum(each.refused for each in played)
@@ -214,7 +216,7 @@ def _races(at: Session) -> None:
 
 
 def _images(at: Session) -> None:
-    """Only a file can be looked at like this; PostgreSQL's own log is PostgreSQL's matter."""
+    """Only for a file: PostgreSQL tests its own log."""
     if not at.is_for_a_file():
         return
     trace = power_loss.record(at.where / "recorded.db", at.order.size.jobs)
@@ -225,8 +227,8 @@ def _images(at: Session) -> None:
         )
         done, held = done + found.images, held + found.held
         at.result.problems += found.problems
-        at.say(f"{done} of {at.order.size.images} images, {held} acknowledged commits looked for")
-    at.result.seen = f"{done} images, {held} acknowledged commits looked for"
+        at.say(f"{done} of {at.order.size.images} images, {held} acknowledged commits checked")
+    at.result.seen = f"{done} images, {held} acknowledged commits checked"
 
 
 def _disk(at: Session) -> None:
@@ -263,22 +265,22 @@ def _simulation(at: Session) -> None:
         # One seed may see little of something; all of them together may not.
         at.result.problems += [f"too little happened: {each}" for each in total.shortfalls()]
     at.result.counts = {name: total.counts[name] for name in ("steps", *FLOORS)}
-    told = ", ".join(f"{name} {total.counts[name]:,}" for name in FLOORS)
-    at.result.seen = f"{total.counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {told}"
+    seen = ", ".join(f"{name} {total.counts[name]:,}" for name in FLOORS)
+    at.result.seen = f"{total.counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {seen}"
 
 
 def _soak(at: Session) -> None:
     """Even load for minutes: whatever need not grow must not."""
     with at.databases() as databases:
         url = "" if databases is None else databases.cluster.create_database("soak")
-        report = soak.run(at.nursery, at.where, url, at.order.size.soak_minutes, at.say)
+        report = soak.run(at.supervisor, at.where, url, at.order.size.soak_minutes, at.say)
     at.result.problems = report.problems
     at.result.seen = report.line()
 
 
 def _interleavings(at: Session) -> None:
     """Writers on a real PostgreSQL, statement by statement in an order that the seed decides."""
-    from detent.testing.interleavings import explore
+    from verification.interleavings import explore
 
     seen = []
     for server in at.servers():
@@ -291,7 +293,7 @@ def _interleavings(at: Session) -> None:
 
 def _freezes(at: Session) -> None:
     """A process that is stopped at random points of its writes must not freeze the others."""
-    from detent.testing import postgres_stops
+    from verification import postgres_stops
 
     seen = []
     for server in at.servers():
@@ -304,7 +306,7 @@ def _freezes(at: Session) -> None:
 
 
 PARTS: Mapping[str, Callable[[Session], None]] = {
-    "storm": _storm,
+    "chaos": _chaos,
     "failpoints": _failpoints,
     "stops": _stops,
     "races": _races,

@@ -1,4 +1,4 @@
-"""What a process of a torture is: a gateway, a worker, a keeper, or one that only opens the store.
+"""The roles of processes: a gateway, a worker, a keeper, or one that only opens the store.
 
 Runs in the forked process, on the same composition root as `detent up`.
 """
@@ -28,12 +28,12 @@ PARTS: Mapping[str, Mapping[str, bool]] = {
     "keeper": {"gateway": False, "worker": False, "keeper": True},
     "opener": {"gateway": False, "worker": False, "keeper": False},
 }
-#: The term of an office is no setting; here others must not wait long for one that was killed.
+#: The term of a leader is no setting; here others must not wait long for one that was killed.
 TERM_US = 600_000
 
 
 def play(request: Mapping[str, Any]) -> None:
-    """Be that process until it is told to stop."""
+    """Be that process until it is stopped."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     LeaderElection.__init__.__defaults__ = (TERM_US,)
@@ -66,7 +66,7 @@ class Noted(Counter[str]):
 
 
 def _say(ready: Path, text: str) -> None:
-    """Whole or not at all: somebody waits for it."""
+    """Whole or not at all: the parent waits for it."""
     draft = ready.with_suffix(".part")
     draft.write_text(text)
     draft.replace(ready)

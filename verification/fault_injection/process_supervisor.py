@@ -1,4 +1,4 @@
-"""A nursery: one process that has imported everything and forks real processes in milliseconds.
+"""The process supervisor has imported everything and forks real processes in milliseconds.
 
 `python -m verification.fault_injection.process_supervisor` reads one JSON request per line and
 answers with one.
@@ -23,12 +23,12 @@ from types import TracebackType
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-#: How often a process that must end is looked at.
+#: How often a process that must end is polled.
 LOOK_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class ProcessSpec:
     """What a process is to be: its part, its settings, its environment, its directory."""
 
     role: str
@@ -48,12 +48,12 @@ class Birth:
 
 
 class Child:
-    """A process of the nursery's."""
+    """A process that the supervisor started."""
 
-    def __init__(self, nursery: "Nursery", birth: Birth, pid: int) -> None:
-        self.nursery, self.birth, self.pid = nursery, birth, pid
+    def __init__(self, supervisor: "ProcessSupervisor", spec: ProcessSpec, pid: int) -> None:
+        self.supervisor, self.spec, self.pid = supervisor, spec, pid
         self.code: int | None = None
-        #: It was asked to stop; a second time would make it leave at once.
+        #: It was asked to stop; a second time would make it exit immediately.
         self.asked = False
         #: It did not stop when it was asked to.
         self.unruly = False
@@ -61,28 +61,28 @@ class Child:
     @property
     def ready(self) -> Path:
         """The file that it writes when it is up; what is in it is its URL, if it has one."""
-        return self.birth.directory / f"{self.birth.name}.ready"
+        return self.spec.directory / f"{self.spec.name}.ready"
 
     @property
     def log(self) -> Path:
-        return self.birth.directory / f"{self.birth.name}.log"
+        return self.spec.directory / f"{self.spec.name}.log"
 
     def poll(self) -> int | None:
         """How it ended, negative for a signal; None while it lives."""
         if self.code is None:
-            self.code = self.nursery.ask({"poll": self.pid})["code"]
+            self.code = self.supervisor.ask({"poll": self.pid})["code"]
         return self.code
 
     def send(self, number: signal.Signals) -> None:
-        """By the nursery, which alone knows that the number is still this process's."""
+        """Through the supervisor, which alone knows that the pid is still this process."""
         if self.code is None:
-            self.nursery.ask({"signal": self.pid, "number": int(number)})
+            self.supervisor.ask({"signal": self.pid, "number": int(number)})
 
     def wait(self, seconds: float) -> int:
         until_s = time.monotonic() + seconds
         while (code := self.poll()) is None:
             if time.monotonic() > until_s:
-                raise TimeoutError(f"{self.birth.name} did not end within {seconds} s")
+                raise TimeoutError(f"{self.spec.name} did not end within {seconds} s")
             time.sleep(LOOK_S)
         return code
 
@@ -115,7 +115,7 @@ class Child:
         return stat.rpartition(")")[2].split()[0] == "T"
 
 
-class Nursery:
+class ProcessSupervisor:
     """The side that asks. Safe to use from any thread."""
 
     def __init__(self) -> None:
@@ -136,12 +136,12 @@ class Nursery:
             process.stdin.flush()
             line = process.stdout.readline()
         if not line:
-            raise RuntimeError("the nursery has died")
+            raise RuntimeError("the process supervisor has died")
         return json.loads(line)
 
-    def start(self, birth: Birth) -> Child:
-        birth.directory.mkdir(parents=True, exist_ok=True)
-        return Child(self, birth, self.ask({"start": birth.request()})["pid"])
+    def start(self, spec: ProcessSpec) -> Child:
+        spec.directory.mkdir(parents=True, exist_ok=True)
+        return Child(self, spec, self.ask({"start": spec.request()})["pid"])
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
@@ -149,7 +149,7 @@ class Nursery:
                 pipe.close()
         self._process.wait()
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ProcessSupervisor":
         return self
 
     def __exit__(
@@ -200,7 +200,7 @@ def main() -> None:
             ended.pop(pid, None)
             answer = {"pid": pid}
         elif "signal" in request:
-            # One that has ended and was not asked for keeps its number: nobody else is hit.
+            # One that has ended and was not asked for keeps its pid: no other process is hit.
             if request["signal"] in children:
                 os.kill(request["signal"], request["number"])
         else:
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def _code(pid: int, children: set[int], ended: dict[int, int]) -> int | None:
-    """How a child ended; who asks a second time is told the same."""
+    """How a child ended; a second request gets the same answer."""
     if pid in children:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found == 0:
@@ -223,7 +223,7 @@ def _code(pid: int, children: set[int], ended: dict[int, int]) -> int | None:
 
 
 def _live(play: Any, request: Mapping[str, Any]) -> None:
-    """A life of its own: no pipe to the nursery, its own log, its own environment."""
+    """A life of its own: no pipe to the supervisor, its own log, its own environment."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Races for the last word on a reviewed task: accept, reject and cancel at the same moment.
 
-Each racer has a store and an engine of its own, as if in a process of its own. Whoever comes first
-is told so, and so is whoever comes too late.
+Each racer has a store and an engine of its own, as if in a process of its own. The first one
+gets an acknowledgement, and the later ones get a refusal.
 """
 
 import threading
@@ -37,7 +37,7 @@ class Result:
 
 
 def run(open_store: Callable[[], Store], races: int) -> Result:
-    """So many races on one database; the answers must agree with the log."""
+    """This many races on one database; the answers must agree with the log."""
     result = Result()
     with _engines(open_store, len(WORDS) + 1) as (first, *racers):
         for begun in range(0, races, BATCH):
@@ -92,7 +92,7 @@ def _all(results: Sequence[CommandResult | DetentError]) -> None:
 
 
 def _race(racers: Sequence[Engine], tasks: Sequence[str]) -> dict[str, list[bool]]:
-    """For each word and task, whether it was told that it won."""
+    """For each word and task, whether its win was acknowledged."""
     won: dict[str, list[bool]] = {word: [] for word in WORDS}
     start = threading.Barrier(len(racers))
 
@@ -121,22 +121,22 @@ def _judge(
     with engine.store.read() as view:
         logged = {task_id: view.events(0, 100, stream=task_id) for task_id in tasks}
     for at, task_id in enumerate(tasks):
-        told = {word for word in WORDS if won[word][at]}
+        acknowledged = {word for word in WORDS if won[word][at]}
         result.races += 1
-        result.problems += _problems(task_id, told, [each.name for each in logged[task_id]])
+        result.problems += _problems(task_id, acknowledged, [each.name for each in logged[task_id]])
         names = [each.name for each in logged[task_id]]
-        first = next((word for name in names for word in WORDS if WORDS[word][1] == name), "nobody")
+        first = next((word for name in names for word in WORDS if WORDS[word][1] == name), "none")
         result.won[first] += 1
 
 
-def _problems(task_id: str, told: set[str], names: Sequence[str]) -> Iterator[str]:
-    """Who was told that it won is in the log once, and nobody else is.
+def _problems(task_id: str, acknowledged: set[str], names: Sequence[str]) -> Iterator[str]:
+    """An acknowledged win is in the log once, and no other is.
 
     A rejected task may be cancelled after that: it is pending again, and that is another matter.
     """
     heard = {word for word, (_, name) in WORDS.items() if name in names}
-    if heard != told:
-        yield f"P12: {task_id}: told {sorted(told)}, in the log {sorted(heard)}"
+    if heard != acknowledged:
+        yield f"P12: {task_id}: acknowledged {sorted(acknowledged)}, in the log {sorted(heard)}"
     if heard not in ({"accept"}, {"reject"}, {"cancel"}, {"reject", "cancel"}):
         yield f"P12: {task_id} was judged by {sorted(heard)}"
     for word in heard:

@@ -1,4 +1,4 @@
-"""A receiver of webhooks for tortures: a real HTTP server that notes which messages came."""
+"""A receiver of webhooks: a real HTTP server that records which messages came."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from detent.operations.registry import OWNER
 from detent.operations.webhooks import put_webhook
 from verification.fault_injection.deliveries import Message, event_of
 
-NAME = "torture"
+NAME = "faults"
 #: The first message whose connection is cut.
 FIRST_CUT = 5
 #: What it asks for: the whole life of a task on the board.
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody wants to read it."""
+        """The access log is not printed."""
 
 
 @contextmanager

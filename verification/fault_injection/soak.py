@@ -1,8 +1,8 @@
-"""A soak: even load on real processes for minutes, and a look at whatever must not grow.
+"""A soak: even load on real processes for minutes, and samples of what must not grow.
 
 Retention forgets what has ended, so the work that is kept stays the same. Then memory, the files
 and dead rows must stay the same too. Only the log grows: of what was forgotten it keeps the events
-without what they said, and how many bytes that takes is told.
+without what they said, and the report has how many bytes that takes.
 """
 
 import statistics
@@ -23,9 +23,9 @@ from detent.store.port import Store
 from detent.testing.audit import audit
 from verification.fault_injection.client_history import OK
 from verification.fault_injection.cluster import Cluster
-from verification.fault_injection.environment import SQLITE, Place, at_rest, until
+from verification.fault_injection.environment import SQLITE, Environment, at_rest, until
 from verification.fault_injection.http_client import ask
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     import psycopg
@@ -35,7 +35,7 @@ Sample = dict[str, int]
 
 SIZE: Mapping[str, int] = {"gateway": 1, "worker": 1, "keeper": 1}
 #: Work is forgotten as soon as retention comes by. Nothing is hurried here: leases and looks are
-#: as long as in earnest.
+#: as long as in production.
 SETTINGS: Mapping[str, Any] = {
     "retention_done_days": 0,
     "retention_cancelled_days": 0,
@@ -53,7 +53,7 @@ RATE = 20
 SAMPLE_S = 5.0
 #: Retention comes by once a minute. In less than this many minutes nothing can be flat.
 LEAST_MINUTES = 5.0
-#: What may differ between the second quarter and the last: a share, and so many bytes or rows.
+#: What may differ between the second quarter and the last: a share, and a number of bytes or rows.
 SHARE = 1.15
 SLACK: Mapping[str, int] = {
     "memory": 8 << 20,
@@ -80,29 +80,29 @@ class Report:
     def line(self) -> str:
         if len(self.samples) < 8:
             return f"{self.submitted} jobs, {len(self.samples)} samples: too short to tell"
-        told = [f"{self.submitted} jobs"]
+        parts = [f"{self.submitted} jobs"]
         for name in sorted(self.samples[-1]):
             early, late = quarters([each[name] for each in self.samples])
-            told.append(f"{name} {_size(name, early)} then {_size(name, late)}")
-        return ", ".join(told)
+            parts.append(f"{name} {_size(name, early)} then {_size(name, late)}")
+        return ", ".join(parts)
 
 
-def run(nursery: Nursery, where: Path, url: str, minutes: float, say: Say) -> Report:
+def run(supervisor: ProcessSupervisor, where: Path, url: str, minutes: float, say: Say) -> Report:
     """Load one installation for so long; then everything must have ended, and nothing grown."""
     report = Report()
-    place = Place(nursery, where / "place", url, **SETTINGS)
-    cluster = Cluster(place, SIZE)
+    environment = Environment(supervisor, where / "environment", url, **SETTINGS)
+    cluster = Cluster(environment, SIZE)
     try:
         cluster.start()
-        with _looking(place, url) as look, _load(place, cluster, report):
+        with _sampling(environment, url) as look, _load(environment, cluster, report):
             _watch(cluster, look, minutes, report, say)
-        with place.core() as core:
+        with environment.core() as core:
             until(lambda: at_rest(core), "all work has ended")
-        report.problems += place.end()
-        with place.core() as core:
+        report.problems += environment.end()
+        with environment.core() as core:
             report.problems += _differences(core.store)
     finally:
-        place.end()
+        environment.end()
     if minutes >= LEAST_MINUTES:
         report.problems += [*grown(report.samples), *too_little(report, minutes)]
     return report
@@ -118,8 +118,8 @@ def _differences(store: Store) -> list[str]:
 
 
 @contextmanager
-def _load(place: Place, cluster: Cluster, report: Report) -> Iterator[None]:
-    """So many jobs a second over HTTP, whatever the answers are."""
+def _load(environment: Environment, cluster: Cluster, report: Report) -> Iterator[None]:
+    """This many jobs a second over HTTP, whatever the answers are."""
     end = threading.Event()
     rng = Random(1)
 
@@ -128,7 +128,7 @@ def _load(place: Place, cluster: Cluster, report: Report) -> Iterator[None]:
             body = {"intent": "small", "payload": {"key": str(report.submitted)}}
             address = cluster.address(rng) or ""
             key = f"soak-{report.submitted}-{report.unanswered}"
-            answered = ask(address, place.token, "POST", "/api/jobs", body, key=key)
+            answered = ask(address, environment.token, "POST", "/api/jobs", body, key=key)
             report.submitted += answered.outcome == OK
             report.unanswered += answered.outcome != OK
 
@@ -154,7 +154,7 @@ def _watch(
             say(f"{max(left_s, 0):5.0f} s left: {report.submitted} jobs, {said}")
 
 
-# ---- what is looked at -----------------------------------------------------------------------
+# ---- what is sampled -------------------------------------------------------------------------
 
 
 def _memory(cluster: Cluster) -> Sample:
@@ -166,9 +166,9 @@ def _memory(cluster: Cluster) -> Sample:
 
 
 @contextmanager
-def _looking(place: Place, url: str) -> Iterator[Callable[[], Sample]]:
-    if place.store == SQLITE:
-        path = place.data_dir / "detent.db"
+def _sampling(environment: Environment, url: str) -> Iterator[Callable[[], Sample]]:
+    if environment.store == SQLITE:
+        path = environment.data_dir / "detent.db"
         file = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
         try:
             yield lambda: _look_at_file(path, file)
@@ -181,7 +181,7 @@ def _looking(place: Place, url: str) -> Iterator[Callable[[], Sample]]:
         yield lambda: _look_at_server(connection)
 
 
-#: Pages of the log and its indexes, of everything else, and those that nobody uses.
+#: Pages of the log and its indexes, of everything else, and those that are unused.
 IN_FILE = """
     SELECT sum(s.pgsize) FILTER (WHERE t.tbl_name = 'events'),
            sum(s.pgsize) FILTER (WHERE t.tbl_name IS NOT 'events')

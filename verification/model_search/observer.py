@@ -1,7 +1,7 @@
-"""What an onlooker of a search knows: the workers' hands, and books of each job kept by itself.
+"""An independent observer of a search: which worker holds what, and a record of each job.
 
-The books follow from commands and from the names of events, never from rows, so that they tell
-what a row should say. Pure.
+The records follow from commands and from the names of events, never from rows, so that they show
+what a row should contain. Pure.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Hand(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """The books of one job. `same`: the next claim goes on with the attempt that was counted."""
+    """What is known of one job. `same`: the next claim continues the attempt that was counted."""
 
     holder: c.Grant | None = None
     fence: int = 0
@@ -41,10 +41,10 @@ class Witness(NamedTuple):
 
 
 def keep(
-    books: Mapping[str, Witness], command: c.Command, records: list[e.Record]
+    witnesses: Mapping[str, Witness], command: c.Command, records: list[e.Record]
 ) -> dict[str, Witness]:
-    """The books after a command and its events."""
-    kept = dict(books)
+    """The witnesses after a command and its events."""
+    kept = dict(witnesses)
     for record in records:
         event = record.event
         if event.level in ("job", "checkpoint", "step"):

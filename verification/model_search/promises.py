@@ -1,4 +1,4 @@
-"""What must hold on every step of a search: the promises, held against an onlooker's books.
+"""What must hold on every step of a search: the promises, held against an onlooker's witnesses.
 
 None of them asks a guard of the kernel, so that a broken guard cannot hide itself. `broken` names
 the first promise that an accepted step breaks; `wrongly_refused` finds what should have been
@@ -14,7 +14,7 @@ from detent.kernel import events as e
 from detent.kernel.entities import Job, Task
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.world import RUNS, WAITS, World
-from detent.testing import settlement
+from verification import settlement
 from verification.model_search.observer import Witness, class_of
 
 
@@ -22,13 +22,13 @@ class Step(NamedTuple):
     """One accepted command: what was, what was asked, what happened, and what is now."""
 
     before: World
-    books: Mapping[str, Witness]
+    witnesses: Mapping[str, Witness]
     command: c.Command
     actor: c.Actor
     records: list[e.Record]
     answer: Any
     after: World
-    books_after: Mapping[str, Witness]
+    witnesses_after: Mapping[str, Witness]
     #: By job: how often each class of failure may be retried.
     allowed: Callable[[str], Mapping[str, int]]
 
@@ -82,7 +82,7 @@ LEVELS_PLANNED: Mapping[str, Mapping[str, frozenset[str]]] = {
         "retrying": frozenset({"queued"}),
     },
 }
-#: What the holder may be refused: it used a name twice, nobody wants what it confirms, or what a
+#: What the holder may be refused: it used a name twice, nothing awaits what it confirms, or what a
 #: plan can do has changed since it looked.
 FAIRLY_REFUSED = frozenset(
     {
@@ -103,36 +103,42 @@ CANCELLABLE = {
 
 
 def wrongly_refused(
-    world: World, books: Mapping[str, Witness], command: c.Command, due: bool, error: DetentError
+    world: World,
+    witnesses: Mapping[str, Witness],
+    command: c.Command,
+    due: bool,
+    error: DetentError,
 ) -> Broken | None:
     """Whether something was refused that must always be possible: a hang breaks a promise too."""
     if isinstance(command, c.Report):
-        heard = books[command.grant.job_id].holder == command.grant
+        heard = witnesses[command.grant.job_id].holder == command.grant
         wrong = heard and error.code not in FAIRLY_REFUSED
         return Broken("P5", f"the holder was not heard: {error}") if wrong else None
     if isinstance(command, c.CancelJob | c.CancelTask):
-        live = _cancellable(world, books, command)
+        live = _cancellable(world, witnesses, command)
         return Broken("P11", f"a cancel was refused: {error}") if live else None
     if isinstance(command, c.DismissSubtask):
         task = world.tasks[command.task_id]
         stuck = task.parent_id is not None and settlement.failed(task) and error.code != "own_work"
         return Broken("settled", f"{task.id} cannot be dismissed: {error}") if stuck else None
-    if isinstance(command, c.JobCommand) and _must_go(world, books, command, due):
+    if isinstance(command, c.JobCommand) and _must_go(world, witnesses, command, due):
         return Broken("P3", f"{type(command).__name__} of {command.job_id} was refused: {error}")
     return None
 
 
 def _cancellable(
-    world: World, books: Mapping[str, Witness], command: c.CancelJob | c.CancelTask
+    world: World, witnesses: Mapping[str, Witness], command: c.CancelJob | c.CancelTask
 ) -> bool:
     if isinstance(command, c.CancelJob):
-        return books[command.job_id].ended is None
+        return witnesses[command.job_id].ended is None
     task = world.tasks[command.task_id]
     return task.state in CANCELLABLE[task.lifecycle]
 
 
-def _must_go(world: World, books: Mapping[str, Witness], command: c.JobCommand, due: bool) -> bool:
-    job, witness = world.jobs[command.job_id], books[command.job_id]
+def _must_go(
+    world: World, witnesses: Mapping[str, Witness], command: c.JobCommand, due: bool
+) -> bool:
+    job, witness = world.jobs[command.job_id], witnesses[command.job_id]
     if isinstance(command, c.ReclaimJob):
         return witness.holder is not None and witness.holder.fence == command.fence
     if isinstance(command, c.SendSignal):
@@ -167,16 +173,16 @@ def touched(step: Step) -> list[Job]:
 
 
 def one_grant(step: Step) -> Iterator[Broken]:
-    """P4: a claim finds nobody holding the job, and its fence is higher than all before."""
+    """P4: a claim finds no holder of the job, and its fence is higher than all before."""
     for record in step.records:
         if isinstance(record.event, e.JobRunning):
-            witness = step.books.get(record.stream, Witness())
+            witness = step.witnesses.get(record.stream, Witness())
             if witness.holder is not None:
                 yield Broken("P4", f"{record.stream} was claimed while {witness.holder} holds it")
             if record.event.fence <= witness.fence:
                 yield Broken("P4", f"the fence of {record.stream} did not rise")
     for job in touched(step):
-        yield from _held_as_booked(step.after, job, step.books_after[job.id])
+        yield from _held_as_booked(step.after, job, step.witnesses_after[job.id])
 
 
 def _held_as_booked(world: World, job: Job, witness: Witness) -> Iterator[Broken]:
@@ -193,7 +199,7 @@ def no_stale_write(step: Step) -> Iterator[Broken]:
     """P5: what a worker reports is taken only from the one who holds the job."""
     if isinstance(step.command, c.Report):
         grant = step.command.grant
-        if step.books[grant.job_id].holder != grant:
+        if step.witnesses[grant.job_id].holder != grant:
             yield Broken("P5", f"a stale report was taken: {step.command}")
 
 
@@ -202,7 +208,7 @@ def ends_are_final(step: Step) -> Iterator[Broken]:
     for record in step.records:
         stream, name = record.stream, record.event.name
         if record.event.level == "job" and name in LIFECYCLES["job"].targets:
-            ended = step.books[stream].ended if stream in step.books else None
+            ended = step.witnesses[stream].ended if stream in step.witnesses else None
             if ended is not None and not _a_persons_retry(step, ended, record):
                 yield Broken("P9", f"{name} in {stream}, which was {ended}")
         task = step.before.tasks.get(stream)
@@ -223,7 +229,7 @@ def _a_persons_retry(step: Step, ended: str, record: e.Record) -> bool:
 def rest_is_left_alone(step: Step) -> Iterator[Broken]:
     """P10: a resting job is neither claimed nor reclaimed: its wait ends, or it is cancelled."""
     for record in step.records:
-        rested = step.books[record.stream].resting if record.stream in step.books else None
+        rested = step.witnesses[record.stream].resting if record.stream in step.witnesses else None
         name = record.event.name
         if rested is not None and name in LIFECYCLES["job"].targets:
             if name in ("wait_completed", "job_cancelled"):
@@ -231,9 +237,9 @@ def rest_is_left_alone(step: Step) -> Iterator[Broken]:
             if (rested, name) != ("waiting", "job_parked"):
                 yield Broken("P10", f"{name} in {record.stream}, which was {rested}")
     if isinstance(step.command, c.ReclaimJob):
-        witness = step.books[step.command.job_id]
+        witness = step.witnesses[step.command.job_id]
         if witness.holder is None or witness.holder.fence != step.command.fence:
-            yield Broken("P10", f"reclaimed what nobody held: {step.command}")
+            yield Broken("P10", f"reclaimed what no worker held: {step.command}")
 
 
 def cancel_is_told(step: Step) -> Iterator[Broken]:
@@ -244,10 +250,10 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
     if isinstance(step.command, c.Report) and isinstance(step.answer, str) and not otherwise:
         state = step.after.jobs[step.command.grant.job_id].state
         if step.answer != state:
-            yield Broken("P11", f"the worker was told {step.answer}, the job is {state}")
+            yield Broken("P11", f"the worker got {step.answer}, the job is {state}")
     for record in step.records:
         name = record.event.name
-        witness = step.books.get(record.stream)
+        witness = step.witnesses.get(record.stream)
         if witness is None or not witness.asked or name not in LIFECYCLES["job"].targets:
             continue
         success = name == "job_completed" and isinstance(step.command, c.CompleteRun)
@@ -255,32 +261,32 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
             yield Broken("P11", f"{name} in {record.stream}, which was asked to stop")
     for task in step.after.tasks.values():
         job_id = task.job_id if task.state == "cancelled" else None
-        if job_id is not None and step.books_after[job_id].ended is None:
+        if job_id is not None and step.witnesses_after[job_id].ended is None:
             yield Broken("P11", f"{task.id} is cancelled and its job {job_id} lives")
 
 
 def _told(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
     task = step.after.tasks[command.task_id] if isinstance(command, c.CancelTask) else None
     job_id = command.job_id if isinstance(command, c.CancelJob) else task and task.job_id
-    held = job_id is not None and step.books[job_id].holder is not None
+    held = job_id is not None and step.witnesses[job_id].holder is not None
     if step.answer != ("requested" if held else "cancelled"):
         yield Broken("P11", f"a cancel of work that is {held=} said {step.answer}")
     if held:
         if (
-            step.books_after[str(job_id)].holder is None
+            step.witnesses_after[str(job_id)].holder is None
             or not step.after.jobs[str(job_id)].cancel_reason
         ):
             yield Broken("P11", f"a cancel of the running {job_id} was not booked")
     elif task is not None and task.state != "cancelled":
         yield Broken("P11", f"{task.id} was cancelled and is {task.state}")
-    elif job_id is not None and step.books_after[job_id].ended is None:
+    elif job_id is not None and step.witnesses_after[job_id].ended is None:
         yield Broken("P11", f"{job_id} was cancelled and lives")
 
 
 def attempts_are_counted(step: Step) -> Iterator[Broken]:
     """P13: at the claim, going on is the same attempt, and who kills its workers is quarantined."""
     for job in touched(step):
-        witness = step.books_after[job.id]
+        witness = step.witnesses_after[job.id]
         if witness.ended is None:
             counted = (job.attempt, job.lost, tuple(sorted(job.failures.items())))
             if counted != (witness.attempt, witness.losses, witness.failures):
@@ -293,7 +299,7 @@ def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Ite
     lost = isinstance(command, c.ReclaimJob)
     job_id = command.job_id if isinstance(command, c.ReclaimJob) else command.grant.job_id
     error_class = "lost" if lost else class_of(command)
-    witness = step.books[job_id]
+    witness = step.witnesses[job_id]
     if witness.planned and not lost:
         return  # the step counts it
     used = witness.losses if lost else witness.failed(error_class)
@@ -308,7 +314,7 @@ def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Ite
 
 
 def no_self_approval(step: Step) -> Iterator[Broken]:
-    """P12: nobody judges, answers or restarts work of the tree that it works on."""
+    """P12: no agent judges, answers or restarts work of its own tree."""
     judged = c.AcceptTask | c.RejectTask | c.AnswerTask | c.RetryTask | c.DismissSubtask
     if isinstance(step.command, judged) and step.records:
         task = step.before.tasks[step.command.task_id]
@@ -317,7 +323,7 @@ def no_self_approval(step: Step) -> Iterator[Broken]:
 
 
 def levels_agree(step: Step) -> Iterator[Broken]:
-    """Each task stands where its latest job puts it."""
+    """Each task is in the state that follows from its latest job."""
     for task in step.after.tasks.values():
         if task.job_id is not None:
             job = step.after.jobs[task.job_id]

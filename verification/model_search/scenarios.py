@@ -24,7 +24,7 @@ NOW_US = 1_000_000_000_000
 SOON_US = NOW_US + 30_000_000
 LATER_US = NOW_US + 3_600_000_000
 
-SIGNAL, WAIT, CHECKPOINT = "bell", "door", "half"
+SIGNAL, WAIT, CHECKPOINT = "go", "approval", "half"
 
 
 class Action(NamedTuple):
@@ -55,7 +55,7 @@ class Role:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """As a submitter would write it: errors wait a second, the network is tried at once."""
+        """A usual policy: errors wait a second, network errors are retried immediately."""
         classes = {
             name: {"retries": self.retries[name]} for name in CLASSES if name in self.retries
         }
@@ -115,7 +115,7 @@ class Scene:
 
 
 def claims(job: Job, hands: tuple[Hand | None, ...]) -> Iterator[Action]:
-    """By each worker; of several with empty hands the first stands for all."""
+    """By each worker; of several idle workers only the first."""
     for worker, hand in enumerate(hands):
         if hand is None and None in hands[:worker]:
             continue

@@ -25,11 +25,11 @@ Hands = tuple[Hand | None, ...]
 
 
 class State(NamedTuple):
-    """Where the search stands: the kernel's world, the workers' hands, the onlooker's books."""
+    """A state of the search: the kernel's world, the workers' hands, the onlooker's witnesses."""
 
     world: World
     hands: Hands
-    books: Mapping[str, Witness]
+    witnesses: Mapping[str, Witness]
 
 
 class Counterexample(NamedTuple):
@@ -65,8 +65,8 @@ class Outcome:
     def lines(self) -> list[str]:
         taken, refused = sum(self.accepted.values()), sum(self.refused.values())
         size = f"{self.states} states, {self.depth} deep, {taken} commands taken, {refused} refused"
-        told = [] if self.counterexample is None else self.counterexample.lines()
-        return [f"{self.scene}: {size}", *told]
+        steps = [] if self.counterexample is None else self.counterexample.lines()
+        return [f"{self.scene}: {size}", *steps]
 
 
 class Trail:
@@ -93,8 +93,8 @@ class Trail:
         return tuple(reversed(actions))
 
 
-def search(scene: Scene, most_states: int | None = None) -> Outcome:
-    """Visit every state that the scene can reach, nearest first, or until so many are seen."""
+def search(scene: Scene, max_states: int | None = None) -> Outcome:
+    """Visit every state that the scene can reach, nearest first, or up to a maximum number."""
     outcome = Outcome(scene.name)
     first = beginning(scene)
     trail = Trail(first)
@@ -102,7 +102,7 @@ def search(scene: Scene, most_states: int | None = None) -> Outcome:
     while level and outcome.counterexample is None:
         outcome.depth += 1
         level = _next_level(scene, level, trail, outcome)
-        if most_states is not None and outcome.states >= most_states:
+        if max_states is not None and outcome.states >= max_states:
             break
     return outcome
 
@@ -135,12 +135,12 @@ def _look(outcome: Outcome, world: World) -> None:
 def beginning(scene: Scene) -> State:
     """The scene set up, with empty hands."""
     world = World()
-    books: Mapping[str, Witness] = {}
+    witnesses: Mapping[str, Witness] = {}
     for command in scene.setup:
         draft = decide(world, command, 0, PERSON)
         world.merge(draft, draft.records)
-        books = keep(books, command, draft.records)
-    return State(world, (None,) * len(WORKERS), books)
+        witnesses = keep(witnesses, command, draft.records)
+    return State(world, (None,) * len(WORKERS), witnesses)
 
 
 def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> State | Broken | None:
@@ -152,20 +152,20 @@ def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> Sta
         if error.code == "stale_fence":
             outcome.stale[type(action.command).__name__] += 1
         due = action.now == LATER_US
-        return wrongly_refused(state.world, state.books, action.command, due, error)
+        return wrongly_refused(state.world, state.witnesses, action.command, due, error)
     outcome.accepted[type(action.command).__name__] += 1
     if not folds(state.world, draft):
         return Broken("P8", f"the fold of its events is not the row: {action.command}")
     after = follow(state, action, draft) if draft.records else state
     step = Step(
         state.world,
-        state.books,
+        state.witnesses,
         action.command,
         action.actor,
         draft.records,
         draft.answer,
         after.world,
-        after.books,
+        after.witnesses,
         scene.allowed,
     )
     return broken(step) or (None if after is state else after)
@@ -194,7 +194,7 @@ def follow(state: State, action: Action, draft: Draft) -> State:
         filled = list(hands)
         filled[action.worker] = Hand(draft.answer, run_id)
         hands = tuple(filled)
-    return State(world, hands, keep(state.books, action.command, draft.records))
+    return State(world, hands, keep(state.witnesses, action.command, draft.records))
 
 
 # ---- when two states are one -----------------------------------------------------------------
@@ -202,7 +202,7 @@ def follow(state: State, action: Action, draft: Draft) -> State:
 # Dropped is what no decision reads: times that have passed, serial numbers of jobs and runs, values
 # that are the same everywhere. Fences are replaced by their order among the grants in hands, nonces
 # go with their fence, and workers are interchangeable. Live runs follow from the grant, which the
-# promises check. Of a job that has ended only its end is left, since a person's retry counts anew;
+# promises check. Of a job that has ended only its end is left, since a person's retry counts again;
 # of a job that its task has replaced by another, only the hands that still hold its grants.
 
 DROPPED_OF_JOB = frozenset(
@@ -231,18 +231,21 @@ _of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in 
 
 def key(state: State) -> tuple[Any, ...]:
     """What tells a state from every other one that behaves differently."""
-    world, hands, books = state
+    world, hands, witnesses = state
     names = {job.id: name for job in world.jobs.values() if (name := _latest(world, job))}
     return (
-        *((name, _job_key(world.jobs[job_id], books[job_id])) for job_id, name in names.items()),
+        *(
+            (name, _job_key(world.jobs[job_id], witnesses[job_id]))
+            for job_id, name in names.items()
+        ),
         *(_task_key(task) for task in world.tasks.values()),
-        _hands_key(world, hands, names, books),
+        _hands_key(world, hands, names, witnesses),
         _parts_key(world, names),
     )
 
 
 def _latest(world: World, job: Job) -> str | None:
-    """The name of a job that somebody can still ask for: its task's, or its own if it has none."""
+    """The name of a job that can still be requested: its task's, or its own if it has none."""
     if job.task_id is None:
         return job.id
     return job.task_id if world.tasks[job.task_id].job_id == job.id else None
@@ -260,13 +263,13 @@ def _task_key(task: Task) -> tuple[Any, ...]:
 
 
 def _hands_key(
-    world: World, hands: Hands, names: Mapping[str, str], books: Mapping[str, Witness]
+    world: World, hands: Hands, names: Mapping[str, str], witnesses: Mapping[str, Witness]
 ) -> tuple[Any, ...]:
     """Each hand by its job and by how many fences in other hands are higher; workers unnamed."""
     grants = [hand.grant for hand in hands if hand is not None]
     ranked = []
     for grant in grants:
-        if grant.job_id not in names or books[grant.job_id].ended in ("completed", "cancelled"):
+        if grant.job_id not in names or witnesses[grant.job_id].ended in ("completed", "cancelled"):
             ranked.append((grant.job_id[0], -1))
             continue
         known = {each.fence for each in grants if each.job_id == grant.job_id}
@@ -278,13 +281,13 @@ def _hands_key(
 def _parts_key(world: World, names: Mapping[str, str]) -> tuple[Any, ...]:
     found: list[tuple[Any, ...]] = []
     for (kind, job_id), parts in world.parts.items():
-        told = TOLD.get(kind)
-        if told is not None and job_id in names:
-            found += ((kind, names[job_id], name, told(each)) for name, each in parts.items())
+        part_key = PART_KEYS.get(kind)
+        if part_key is not None and job_id in names:
+            found += ((kind, names[job_id], name, part_key(each)) for name, each in parts.items())
     return tuple(sorted(found))
 
 
-TOLD: Mapping[str, Callable[[Any], Any]] = {
+PART_KEYS: Mapping[str, Callable[[Any], Any]] = {
     WAITS: attrgetter("missing"),
     SIGNALS: attrgetter("taken"),
     CHECKPOINTS: attrgetter("done"),

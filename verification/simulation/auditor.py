@@ -1,6 +1,6 @@
-"""The independent auditor: books of its own, from what was asked, told, and written to the log.
+"""The independent auditor: its own records of requests, answers and the log.
 
-It looks at the file through a store of its own and never asks a guard of the kernel. What the
+It reads the file through its own store and never asks a guard of the kernel. What the
 exhaustive search holds every step against, it holds against every step of the real engine too.
 """
 
@@ -21,20 +21,20 @@ from detent.store.codec import read_event
 from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
 from detent.store.types import LoggedEvent
-from detent.testing import settlement
+from verification import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
 from verification.simulation.injected_faults import Violation
-from verification.simulation.limit_books import LimitBooks
-from verification.simulation.money_books import MoneyBooks
-from verification.simulation.plan_books import PlanBooks
+from verification.simulation.limit_records import LimitRecords
+from verification.simulation.money_records import MoneyRecords
+from verification.simulation.plan_records import PlanRecords
 from verification.simulation.planned_work import RESOURCES
-from verification.simulation.run_books import MONEY, ROLE, Books
+from verification.simulation.run_records import MONEY, ROLE, RunRecords
 
 BATCH = 1_000
 #: Under whose name schedules submit.
 SCHEDULE = "schedule"
-#: Who is told that one of these was done finds it in the log.
+#: If one of these was acknowledged, it is in the log.
 EVENTFUL = (
     *(c.SubmitTask, c.SubmitJob, c.CompleteRun, c.FailRun, c.TimeOutRun, c.SuspendRun),
     *(c.RecordCheckpoint, c.HandBack, c.ConfirmCancel, c.AcceptTask, c.RejectTask, c.RetryTask),
@@ -50,7 +50,7 @@ COUNTED = frozenset(
 
 
 class Act(NamedTuple):
-    """The events of one command. `answer` is UNKNOWN if whoever asked has not heard yet."""
+    """The events of one command. `answer` is UNKNOWN if the caller has no answer yet."""
 
     command: c.Command
     actor: c.Actor
@@ -64,10 +64,10 @@ class Auditor:
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self._file = apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)
-        self.books = Books()
-        self.plans = PlanBooks(RESOURCES)
-        self.money = MoneyBooks()
-        self.limits = LimitBooks()
+        self.run_records = RunRecords()
+        self.plans = PlanRecords(RESOURCES)
+        self.money = MoneyRecords()
+        self.limits = LimitRecords()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
         self.log: list[LoggedEvent] = []
@@ -87,13 +87,13 @@ class Auditor:
         """Differs as soon as anybody has committed a change to the file."""
         return self._file.pragma("data_version"), len(self.log)
 
-    # -- what was asked and told -----------------------------------------------------------
+    # -- requests and answers --------------------------------------------------------------
 
     def asked(self, ask: CommandRequest) -> None:
         self.counts["operations"] += 1
         self._asked[ask.actor.name] = (ask, UNKNOWN)
 
-    def told(
+    def answered(
         self, ask: CommandRequest, result: Result | None, before: tuple[int, int] | None
     ) -> None:
         """What the asker heard; None: nothing, its process died. It may have happened all the same.
@@ -104,7 +104,7 @@ class Auditor:
         if isinstance(result, CommandResult):
             self._asked[name] = (ask, result.value)
         self.look()
-        events = self.books.heard[name]
+        events = self.run_records.heard[name]
         if isinstance(result, DetentError):
             self._refused(ask, result, events, before)
         elif isinstance(result, CommandResult):
@@ -161,17 +161,17 @@ class Auditor:
             holder = self.witnesses[job_id].holder
             held = holder is not None and holder.fence == fence
             _check(held, "P5: a heartbeat renewed", job_id, "under", fence, ", held by", holder)
-            self.books.leases[job_id, fence] = until
+            self.run_records.leases[job_id, fence] = until
 
     def performed(self, grant: c.Grant, name: str) -> None:
         """A worker does something that the database knows nothing of."""
         self.look()
         self.counts["effects"] += 1
-        found = self.books.performed(grant, name)
+        found = self.run_records.performed(grant, name)
         _check(found is None, "P6:", found)
 
     def performed_step(self, grant: c.Grant, run_id: str, name: str, resource: str | None) -> None:
-        """A step of a plan does its work, with the resource that it was told to hold."""
+        """A step of a plan does its work, with the resource that it was given."""
         self.look()
         self.counts["step effects"] += 1
         found = self.plans.performed(run_id, resource)
@@ -189,7 +189,7 @@ class Auditor:
 
     def short_of_money(self) -> Iterator[str]:
         """Tasks whose budget is used up while work below them waits for it."""
-        for (job_id, _), wait in self.books.waits.items():
+        for (job_id, _), wait in self.run_records.waits.items():
             if wait.kind in MONEY:
                 line = self.money.line(self.money.task_of.get(job_id))
                 yield from (each for each in line if self.money.accounts[each].used_up)
@@ -219,7 +219,7 @@ class Auditor:
         """Each command by itself: the log says by whom an event was caused."""
         for name, group in groupby(events, key=lambda event: event.actor):
             records = [_record(event) for event in group]
-            self.books.heard[name] += len(records)
+            self.run_records.heard[name] += len(records)
             if name == "clock":
                 yield from self._of_clock(records)
             elif name == SCHEDULE:
@@ -262,7 +262,7 @@ class Auditor:
         job_id = records[0].stream
         holder = self.witnesses[job_id].holder
         fence = 0 if holder is None else holder.fence
-        found = self.books.reclaimed(job_id, fence, records[0].at)
+        found = self.run_records.reclaimed(job_id, fence, records[0].at)
         _check(found is None, "P14:", found)
         return Act(c.ReclaimJob(job_id, fence), c.Actor("clock"), records, UNKNOWN)
 
@@ -273,7 +273,7 @@ class Auditor:
         found = self.money.note(act.command, act.records, act.answer)
         _check(found is None, "money:", found, "by", act.command)
         for record in act.records:
-            found = self.books.note(record, act.command)
+            found = self.run_records.note(record, act.command)
             _check(found is None, "P10:", found)
             found = self.plans.note(record)
             _check(found is None, "plans:", found, "by", act.command)
@@ -283,16 +283,16 @@ class Auditor:
                 self._count(record.event)
         concerned = self._concerned(act)
         before = part_of(self.world, concerned)
-        books = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
+        witnesses = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
         self._fold(act.records)
         found = next(settlement.flaws(before, self.world, act.command, act.records), None)
         _check(found is None, "settled:", found, "by", act.command)
         concerned = {**concerned, **self._concerned(act)}
         after = part_of(self.world, concerned)
-        kept = keep(books, act.command, act.records)
-        self._book(after, kept)
+        kept = keep(witnesses, act.command, act.records)
+        self._record(after, kept)
         step = Step(
-            *(before, books, act.command, act.actor, act.records),
+            *(before, witnesses, act.command, act.actor, act.records),
             *(act.answer, after, kept, lambda job_id: ROLE.retries),  # noqa: ARG005
         )
         for check in CHECKS:
@@ -318,7 +318,7 @@ class Auditor:
         """The tasks and jobs that an act is about, and with each job its task and the reverse.
 
         The promises are about these: whatever else there is has no event in the act, and that the
-        rows of what has no event do not change is looked at in the end.
+        rows of what has no event do not change is checked in the end.
         """
         ids = dict.fromkeys(record.stream for record in act.records)
         ids.update(dict.fromkeys(subjects(act.command)))
@@ -332,7 +332,7 @@ class Auditor:
                     ids[latest] = None
         return ids
 
-    def _book(self, after: World, kept: Mapping[str, Witness]) -> None:
+    def _record(self, after: World, kept: Mapping[str, Witness]) -> None:
         self.witnesses.update(kept)
         for job_id, witness in kept.items():
             _keep_in(self.live, job_id, witness.ended is None)
@@ -340,7 +340,7 @@ class Auditor:
             _keep_in(self.ready, task.id, task.state == "ready")
 
     def _free(self, job_id: str) -> None:
-        """P4: nobody holds what is claimed, nor anything else under its concurrency key."""
+        """P4: no worker holds what is claimed, nor anything else under its concurrency key."""
         holder, key = self.witnesses[job_id].holder, self.world.jobs[job_id].concurrency_key
         _check(holder is None, "P4:", job_id, "was claimed while", holder, "holds it")
         for other, witness in self.witnesses.items() if key is not None else ():
@@ -368,13 +368,13 @@ class Auditor:
             self._compare_plans(view, planned)
 
     def _compare_plans(self, view: ReadTransaction, job_ids: list[str]) -> None:
-        """The same of steps, and what is held by the rows is held by the books."""
+        """The same for steps; the rows and the records agree on what is held."""
         for step in view.steps(job_ids):
             folded = self.world.part(STEPS, step.job_id, step.name)
             _check(folded == step, "P8: the row is", step, ", the log says", folded)
         in_use = {each.id: each.in_use for each in view.resources()}
-        booked = self.plans.in_use()
-        _check(in_use == booked, "resources: in use are", in_use, ", booked", booked)
+        recorded = self.plans.in_use()
+        _check(in_use == recorded, "resources: in use are", in_use, ", booked", recorded)
 
 
 def subjects(command: c.Command) -> Iterator[str]:

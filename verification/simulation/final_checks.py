@@ -1,6 +1,6 @@
 """The end of a run: the faults have stopped, time passes, and nothing may be left that could run.
 
-First nobody helps: what is not waiting for a person or a signal must end by itself. Then all
+First without help: what is not waiting for a person or a signal must end by itself. Then all
 questions are answered, all signals sent and all budgets raised, and everything must end. Whatever
 is left then has a reason that `why` can name. No step that sleeps holds anything for so long.
 """
@@ -15,12 +15,12 @@ from detent.operations.context import Core
 from detent.operations.registry import OWNER
 from detent.store.types import Query
 from detent.testing.clock import VirtualClock
-from detent.testing.settlement import failed
+from verification.settlement import failed
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Violation
-from verification.simulation.limit_books import S_US, Grid
+from verification.simulation.limit_records import S_US, Grid
 from verification.simulation.planned_work import INTENT, RESOURCES
-from verification.simulation.run_books import LEASE_US, MONEY, ROLE
+from verification.simulation.run_records import LEASE_US, MONEY, ROLE
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_worker import Worker
 
@@ -35,7 +35,7 @@ ENDED = (*DONE, "cancelled", "budget_exceeded")
 #: What is answered in the end, by kind of question, and the money that is given.
 SAID = {"question": "yes", "confirmation": "confirm"}
 ENOUGH = 1_000_000
-#: So many of those that are left are asked for their reasons.
+#: Of the rest, the reasons of this many are checked.
 MAX_ASKED = 40
 
 
@@ -46,7 +46,7 @@ def end_in_peace(
     keepers: Sequence[VirtualKeeper],
     readers: Sequence[Reader],
 ) -> None:
-    """Let everything come to its end, then look at what is left."""
+    """Let everything come to its end, then check what is left."""
     cast: list[Worker | VirtualKeeper | Reader] = [*workers, *keepers, *readers]
     for each in cast:
         each.process.restart()
@@ -68,7 +68,7 @@ def end_in_peace(
         while auditor.unread(reader.process.name):
             next(life)
     _whole_log(auditor)
-    undone = auditor.books.undone()
+    undone = auditor.run_records.undone()
     if undone:
         raise Violation(f"P6: recorded as done and never performed: {undone}")
 
@@ -155,7 +155,7 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
     with auditor.store.read() as view:
         rows = {row["id"]: row["state"] for row in view.page(Query("jobs", limit=1_000_000))}
         queue = [row["job_id"] for row in view.page(Query("queue", limit=1_000_000))]
-    waiting = {job_id for job_id, _ in auditor.books.waits}
+    waiting = {job_id for job_id, _ in auditor.run_records.waits}
     for job_id, witness in auditor.witnesses.items():
         if job_id not in rows:
             raise Violation(f"P3: {job_id} is gone")
@@ -188,7 +188,7 @@ def _gathers(auditor: Auditor, job_id: str) -> bool:
     tasks = auditor.world.tasks
     needs = [
         each.partition(":")[2]
-        for (waiting, _), wait in auditor.books.waits.items()
+        for (waiting, _), wait in auditor.run_records.waits.items()
         if waiting == job_id and wait.kind == "subtasks"
         for each in wait.needs
         if each.startswith("task:")
@@ -197,8 +197,10 @@ def _gathers(auditor: Auditor, job_id: str) -> bool:
 
 
 def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
-    """It waits for the money of a task that has ended, which nobody can raise any more."""
-    kinds = {wait.kind for (waiting, _), wait in auditor.books.waits.items() if waiting == job_id}
+    """It waits for the money of a task that has ended, which can no longer be raised."""
+    kinds = {
+        wait.kind for (waiting, _), wait in auditor.run_records.waits.items() if waiting == job_id
+    }
     line = auditor.money.line(auditor.money.task_of.get(job_id))
     tasks, accounts = auditor.world.tasks, auditor.money.accounts
     return bool(kinds.intersection(MONEY)) and any(
@@ -207,7 +209,7 @@ def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
 
 
 def _nothing_held(auditor: Auditor) -> None:
-    """Nobody works, and who sleeps has slept too long to keep anything: all resources are free."""
+    """No worker is active and all sleeping steps are over their limit: all resources are free."""
     with auditor.store.read() as view:
         held = [each for each in view.resources() if each.in_use]
     if held or auditor.plans.held:
@@ -221,13 +223,13 @@ def _everything_explained(auditor: Auditor) -> None:
         look = why_reasons.WhyContext(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
         for task in tasks[-MAX_ASKED:]:
             if not why_reasons.why(look, task)["reasons"]:
-                raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")
+                raise Violation(f"why: {task.id} is {task.state}, and there is no reason")
 
 
 def _help(auditor: Auditor, worker: Worker) -> bool:
     """Answer and signal whatever is open; False if nothing was."""
     process = worker.process
-    open_waits = dict(auditor.books.waits)
+    open_waits = dict(auditor.run_records.waits)
     for (job_id, name), wait in open_waits.items():
         for needed in wait.needs if wait.kind == "signal" else ():
             process.ask(CommandRequest(c.SendSignal(job_id, needed), process.actor()))

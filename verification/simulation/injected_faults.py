@@ -39,11 +39,11 @@ STOPPED, MAX_STOPPED = 0.12, 12
 
 
 def nothing() -> None:
-    """Outside of a run nobody acts and no time passes."""
+    """Outside of a run no component acts and no time passes."""
 
 
 class Times(Protocol):
-    """Hears of every write transaction: see `time_books`."""
+    """Is called for every write transaction: see `time_records`."""
 
     def begun(self, now: int, before: Any) -> Any: ...
 
@@ -132,7 +132,7 @@ class FaultyStore:
             _fail(fate)
 
     def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002
-        """Nobody waits: the next step comes when the run says so."""
+        """No one waits: the next step comes when the run says so."""
         return False
 
     def notify(self) -> None:

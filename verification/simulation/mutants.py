@@ -1,7 +1,7 @@
 """Deliberately broken variants of the engine, by name: the simulation must catch each of them.
 
 SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are said as what
-they come to: what was looked at in one transaction is acted on in a later one.
+they come to: what was read in one transaction is acted on in a later one.
 """
 
 import sys
@@ -56,13 +56,13 @@ def _run_of_anybody(draft: Draft, grant: c.Grant, run_id: str) -> tuple[Job, Run
 
 
 def no_fence() -> Patches:
-    """Whoever reports about a running job is heard."""
+    """Any worker may report about a running job."""
     yield from _everywhere(guards.held, _held_by_anybody)
     yield from _everywhere(guards.held_run, _run_of_anybody)
 
 
 def fence_checked_in_another_transaction() -> Patches:
-    """The grant is looked at first, and the report is written a transaction later."""
+    """The grant is checked first, and the report is written a transaction later."""
     commit = Engine._commit_once
 
     def look_then_commit(self: Engine, asks: Sequence[CommandRequest]) -> list[batch.Result]:
@@ -205,7 +205,7 @@ def acknowledge_before_commit() -> Patches:
 
 
 def fold_skips_an_event() -> Patches:
-    """Whoever folds the log passes over the wish to cancel; whoever decides does not."""
+    """The fold of the log ignores a requested cancel; the decision does not."""
     apply = World.apply
 
     def apply_most(self: World, record: e.Record) -> None:

@@ -49,7 +49,7 @@ def lost_step_keeps_its_resource() -> Patches:
 
 
 def hold_never_ends() -> Patches:
-    """Nobody looks for steps that have slept too long with a resource in their hands."""
+    """Steps that sleep too long with a resource are never looked for."""
     yield patch.object(due_timers, "_ended_holds", lambda *_: [])
 
 
@@ -77,7 +77,7 @@ def new_plan_forgets_what_is_done() -> Patches:
     yield patch.object(plan_progress, "carry_over", lambda *_: ())
 
 
-def critic_retries_for_ever() -> Patches:
+def critic_retries_without_limit() -> Patches:
     """However often a step was tried, a critic may have it tried once more."""
     yield patch.object(plan_steps, "retries_left", lambda *_: 1)
 
@@ -93,12 +93,12 @@ def sleeping_step_is_taken_up() -> Patches:
 
 
 def start_is_not_fenced() -> Patches:
-    """Whoever has had a job may start a step of it."""
+    """A former holder of a job may start a step of it."""
     yield from unfenced(c.StartStep)
 
 
 def finished_plan_is_not_ended() -> Patches:
-    """Of a new plan of which all is done, nobody says that it is over."""
+    """A new plan whose steps are all done does not end."""
     yield patch.object(
         plan_progress, "plan_has_ended", _unless_it_is_new(plan_progress.plan_has_ended)
     )
@@ -125,23 +125,23 @@ def parents_are_not_charged() -> Patches:
     yield patch.dict(HANDLERS, {c.ChargeRun: charge_one})
 
 
-def claim_looks_into_no_purse() -> Patches:
+def claim_ignores_budget() -> Patches:
     """A job is started although its budget is spent."""
     yield patch.object(worker_reports, "lacks_funds", lambda *_: False)
 
 
-def step_looks_into_no_purse() -> Patches:
+def step_ignores_budget() -> Patches:
     """A claim finds money, and every step starts, whatever the others have spent since."""
     yield patch.object(plans, "short_of", lambda *_: None)
 
 
-def raised_budget_wakes_nobody() -> Patches:
-    """More money is booked, and whoever waits for it is not told."""
+def raised_budget_wakes_no_job() -> Patches:
+    """More money is recorded, and the jobs that wait for it are not notified."""
     yield patch.object(edit, "_let_go_on", lambda *_: None)
 
 
-def exceeded_is_told_too_late() -> Patches:
-    """A run may spend twice its budget before it is told to stop."""
+def run_over_budget_stops_late() -> Patches:
+    """A run may spend twice its budget before it is stopped."""
 
     def over(draft: Draft, task: Any) -> bool:
         line = (task, *draft.ancestors(task))
@@ -151,7 +151,7 @@ def exceeded_is_told_too_late() -> Patches:
 
 
 def budget_ignores_new_subtasks() -> Patches:
-    """What was promised to those at work is promised to whoever comes later too."""
+    """What was promised to those at work is promised to later runs too."""
     yield patch.object(budget_reservation, "_unspent_reservation", lambda *_: 0)
 
 
@@ -176,8 +176,8 @@ def unknown_critic_accepts() -> Patches:
 PLANS = (
     *(resources_are_counted_too_early, lost_step_keeps_its_resource, hold_never_ends),
     *(switch_goes_back, only_the_first_need_counts, new_plan_forgets_what_is_done),
-    *(critic_retries_for_ever, sleeping_step_is_taken_up, start_is_not_fenced),
-    *(finished_plan_is_not_ended, parents_are_not_charged, claim_looks_into_no_purse),
-    *(step_looks_into_no_purse, raised_budget_wakes_nobody, exceeded_is_told_too_late),
+    *(critic_retries_without_limit, sleeping_step_is_taken_up, start_is_not_fenced),
+    *(finished_plan_is_not_ended, parents_are_not_charged, claim_ignores_budget),
+    *(step_ignores_budget, raised_budget_wakes_no_job, run_over_budget_stops_late),
     *(budget_ignores_new_subtasks, claim_ignores_what_steps_need, unknown_critic_accepts),
 )

@@ -1,4 +1,4 @@
-"""Broken variants of time: a store's clock that stands still or goes back, endless leases."""
+"""Broken variants of time: a store's clock that stops or goes back, endless leases."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 from detent.store.clock import Moment, StoreClock, Written
 from detent.worker.active_run import Hold
-from verification.simulation import time_books
+from verification.simulation import time_records
 
 Patches = Iterator[Any]
 
 
-def store_clock_stands_still() -> Patches:
+def store_clock_stops() -> Patches:
     """After a write with a fast clock, the store's time waits for the wall clock."""
     yield patch.object(StoreClock, "_passed", lambda *_: 0)
 
@@ -33,11 +33,11 @@ def worker_never_gives_up_leases() -> Patches:
 
 def lease_is_judged_by_the_wall_clock() -> Patches:
     """A worker takes the end of its lease from a clock that can be set."""
-    yield patch.object(time_books, "own_s", lambda clock: clock() / 1_000_000)
+    yield patch.object(time_records, "own_s", lambda clock: clock() / 1_000_000)
 
 
 TIME: tuple[Callable[[], Patches], ...] = (
-    store_clock_stands_still,
+    store_clock_stops,
     store_clock_goes_back,
     worker_never_gives_up_leases,
     lease_is_judged_by_the_wall_clock,

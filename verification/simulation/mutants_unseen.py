@@ -20,7 +20,7 @@ Patches = Iterator[Any]
 
 
 def unfenced(*kinds: type[c.Report]) -> Patches:
-    """These reports are taken as if they came from whoever holds the job."""
+    """These reports are taken as if they came from the holder of the job."""
     assert isinstance(HANDLERS, dict)
     yield patch.dict(HANDLERS, {kind: _from_anybody(HANDLERS[kind]) for kind in kinds})
 
@@ -49,12 +49,12 @@ def evidence_is_not_fenced() -> Patches:
 
 
 def wait_is_not_fenced() -> Patches:
-    """Whoever has had a job may put it to sleep."""
+    """A former holder of a job may suspend it."""
     yield from unfenced(c.SuspendRun)
 
 
 def end_is_not_fenced() -> Patches:
-    """Whoever has had a job may say that its run has failed or was too slow."""
+    """A former holder of a job may report that its run failed or timed out."""
     yield from unfenced(c.FailRun, c.TimeOutRun)
 
 
@@ -67,7 +67,7 @@ def cost_is_not_fenced() -> Patches:
 
 
 def heartbeat_is_not_fenced() -> Patches:
-    """A heartbeat prolongs the lease of whoever holds the job now."""
+    """A heartbeat prolongs the lease of the present holder of the job."""
 
     def renew(self: Engine, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         del worker

@@ -1,6 +1,6 @@
 """The planned work of a simulation: what plans there are, what their steps hold, and what they do.
 
-A plan follows from a seed and its version alone, so that whoever makes it anew makes the same.
+A plan follows from a seed and its version alone, so that making it again gives the same plan.
 """
 
 import random
@@ -16,7 +16,7 @@ STEP_INTENTS = ("saw", "weld")
 ABILITIES: tuple[tuple[str, ...], ...] = (
     *(STEP_INTENTS, STEP_INTENTS[:1], STEP_INTENTS, STEP_INTENTS[1:]),
 )
-#: By resource, what it offers and to how many at once. A switch away from `kiln` finds no other.
+#: By resource, what it offers and to how many holders. A switch away from `kiln` finds no other.
 RESOURCES: Mapping[str, Mapping[str, Any]] = {
     "press-1": {"capabilities": ["press"], "capacity": 1},
     "press-2": {"capabilities": ["press"], "capacity": 1},

@@ -60,10 +60,10 @@ class Outcome:
 
     def lines(self) -> list[str]:
         counted = ", ".join(f"{name} {number}" for name, number in self.counts.items())
-        told = [f"seed {self.seed}: {counted}, log {self.digest[:12]}"]
+        lines = [f"seed {self.seed}: {counted}, log {self.digest[:12]}"]
         if self.found is not None:
-            told += [f"  {self.found}", f"  replay: {self.replay()}"]
-        return told
+            lines += [f"  {self.found}", f"  replay: {self.replay()}"]
+        return lines
 
     def replay(self) -> str:
         """The one command that shows this run again."""

@@ -21,15 +21,15 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.worker import active_run
 from verification.memory_directory import directory_in_memory
-from verification.simulation import time_books
+from verification.simulation import time_records
 from verification.simulation.auditor import Auditor
 from verification.simulation.final_checks import end_in_peace, put_schedule
 from verification.simulation.injected_faults import Died, Faults, Violation
 from verification.simulation.mutants import mutated
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
 from verification.simulation.report import Outcome
-from verification.simulation.run_books import LEASE_US
-from verification.simulation.time_books import TimeBook
+from verification.simulation.run_records import LEASE_US
+from verification.simulation.time_records import TimeRecord
 from verification.simulation.virtual_client import Client
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_process import Process
@@ -45,7 +45,7 @@ DEEPEST = 3
 
 
 class Actor(Protocol):
-    """Somebody with a process; `life` pauses wherever no transaction is open."""
+    """An actor with a process; `life` pauses wherever no transaction is open."""
 
     process: Process
     mortal: bool
@@ -67,7 +67,7 @@ class Player:
             self.die()
 
     def die(self) -> None:
-        """Whatever it had in mind is gone; its process is started anew."""
+        """Whatever it had in mind is gone; its process is started again."""
         try:
             self._life.close()
         finally:
@@ -84,7 +84,7 @@ class Run:
         self.faults = Faults(self.rng)
         self.faults.others = self._others
         self.faults.sleep = self._sleep
-        self.times = self.faults.times = TimeBook(self.clock)
+        self.times = self.faults.times = TimeRecord(self.clock)
         #: Its own, so that jumps of the clock do not change whose turn it is.
         self._jumps = random.Random(f"clock of {seed}")
         self.auditor = Auditor(SqliteStore(path, self.clock))
@@ -103,7 +103,7 @@ class Run:
         cast: list[Actor] = [*self.workers, *self.workers, *self.clients, *self.clients]
         cast += [*self.keepers, *self.readers]
         players = {id(actor): Player(actor) for actor in cast}
-        #: Who stands here twice has its turn twice as often.
+        #: An actor that is listed twice has its turn twice as often.
         self._players = [players[id(actor)] for actor in cast]
         self._acting: list[Player] = []
 
@@ -148,7 +148,7 @@ class Run:
             self._acting.remove(player)
 
     def _step_with_a_fast_clock(self, player: Player) -> None:
-        """The host's clock is fast for one turn, and somebody sets it right."""
+        """The host's clock is fast for one turn, and is then corrected."""
         self.auditor.counts["turns with a fast clock"] += 1
         ahead = self._jumps.randrange(LEASE_US * 3)
         self.times.jump(ahead)
@@ -199,14 +199,14 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
         directory_in_memory("detent-simulation-") as directory,
     ):
         run = Run(seed, directory / "simulation.db")
-        own_clock = patch.object(active_run, "since_boot_s", lambda: time_books.own_s(run.clock))
+        own_clock = patch.object(active_run, "since_boot_s", lambda: time_records.own_s(run.clock))
         own_clock.start()
         try:
             run.go(outcome)
         except (Violation, AssertionError) as found:
             outcome.failure = str(found)
         except DetentError as error:
-            outcome.failure = f"something was raised that nobody asked for: {error!r}"
+            outcome.failure = f"an unexpected exception was raised: {error!r}"
         finally:
             own_clock.stop()
             outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()

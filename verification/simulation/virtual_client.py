@@ -14,11 +14,11 @@ from detent.kernel import commands as c
 from detent.kernel import limit_commands as lc
 from detent.operations import resources
 from detent.operations.registry import Caller, Scope
-from detent.testing import settlement
+from verification import settlement
 from verification.simulation.injected_faults import Died, Violation
-from verification.simulation.money_books import MAX_CALL
+from verification.simulation.money_records import MAX_CALL
 from verification.simulation.planned_work import INTENT, RESOURCES, document
-from verification.simulation.run_books import ROLE
+from verification.simulation.run_records import ROLE
 from verification.simulation.virtual_process import Process
 
 PROJECT = "simulation"
@@ -37,7 +37,7 @@ RECENT = 15
 
 
 class Client:
-    """Picks what to do by chance, from what it was told of and from what waits for it."""
+    """Picks what to do by chance, from its answers and from what waits for a person."""
 
     mortal = False
 
@@ -69,7 +69,7 @@ class Client:
             yield
 
     def ask(self, *asks: CommandRequest) -> list[Result | None]:
-        """The answers; None where nobody knows, because the process died on the way."""
+        """The answers; None where it is unknown, because the process died on the way."""
         try:
             results = self.process.ask(*asks)
         except Died:
@@ -180,7 +180,7 @@ class Client:
 
     def _signal(self) -> Iterator[None]:
         """What something waits for, or, early, what nothing waits for yet."""
-        open_waits = self.process.auditor.books.waits.items()
+        open_waits = self.process.auditor.run_records.waits.items()
         waits = [key for key, wait in open_waits if wait.kind == "signal"]
         if waits and self.rng.random() < 0.8:
             job_id, name = self.rng.choice(waits)
@@ -191,11 +191,11 @@ class Client:
         yield
 
     def _answer(self) -> Iterator[None]:
-        open_waits = self.process.auditor.books.waits.items()
+        open_waits = self.process.auditor.run_records.waits.items()
         asked = [(*key, wait.kind) for key, wait in open_waits if wait.kind in ANSWERS]
         if asked:
             job_id, name, kind = self.rng.choice(asked)
-            yield  # somebody else may answer, or cancel, while this one thinks
+            yield  # another client may answer or cancel meanwhile
             self.do(c.AnswerJob(job_id, self.rng.choice(ANSWERS[kind]), name))
         yield
 
@@ -209,7 +209,7 @@ class Client:
         yield
 
     def _drain(self) -> Iterator[None]:
-        """Nobody is given a resource for a while."""
+        """A resource is drained for a while."""
         name = self.rng.choice(list(RESOURCES))
         self._operate(resources.drain_resource, name)
         yield
@@ -241,7 +241,7 @@ class Client:
             continue
 
     def _operate(self, operation: Callable[..., Any], name: str) -> None:
-        """As an operator would; whether it was done is looked up by whoever wants to know."""
+        """As an operator would; whether it was done is looked up where it matters."""
         self.process.store.begin()
         try:
             operation(self.process.core, OPERATOR, name=name)
@@ -274,7 +274,7 @@ class Client:
         task_id = self._one_of(failed) if self.rng.random() < 0.8 else self._one_of(self.tasks)
         if task_id is None:
             return
-        yield  # somebody may run it again meanwhile
+        yield  # another client may run it again meanwhile
         own = tasks[task_id].root_id if self.rng.random() < 0.1 else None
         result = self.do(c.DismissSubtask(task_id, "not needed"), own)
         if own is not None and isinstance(result, CommandResult):

@@ -19,7 +19,7 @@ from detent.worker.executor import UNKNOWN_CRITIC
 from detent.worker.plan_runner import NOTHING, PlanRun, Work
 from detent.worker.run_files import RunFiles
 from verification.simulation.planned_work import APPS, script
-from verification.simulation.time_books import Leases
+from verification.simulation.time_records import Leases
 from verification.simulation.virtual_process import Process
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ BETWEEN = 0.2
 #: How often there is a pause after one thing that a step did: with one after each, hardly a plan
 #: would come to its second step before its lease has run out.
 PAUSE = 0.3
-#: One in so many plans is carried out by a worker that looks at its own clock.
+#: One in this many plans is carried out by a worker that reads its own clock.
 LOOKING = 3
 
 
@@ -80,7 +80,7 @@ class Carrying:
     def __init__(self, worker: "Worker", claimed: Claimed) -> None:
         self.worker, self.rng, self.process = worker, worker.rng, worker.process
         self.claimed = claimed
-        #: Some look at their own clock. The others are as one that is stopped between the look and
+        #: Some read their own clock. The others are as one that is stopped between the look and
         #: what follows, for whom the fence is all there is.
         looks = crc32(repr(claimed.grant).encode()) % LOOKING == 0
         self.leases = worker.leases if looks else None
@@ -116,7 +116,7 @@ class Carrying:
     def _go_on(
         self, live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]]
     ) -> Work:
-        """One step does its next thing; now and then the plan is looked at as well."""
+        """One step does its next thing; sometimes the plan is checked as well."""
         if self.plan.pending and self.rng.random() < 0.2:
             return self.plan.advance()
         run_id = self.rng.choice(list(live))

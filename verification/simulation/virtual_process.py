@@ -1,6 +1,6 @@
 """One process of the simulation: its own engine on its own store of the shared file.
 
-Whatever it asks goes past the auditor, who hears what was asked before and what was told after.
+Whatever it asks goes past the auditor, which sees each request before and each answer after.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from detent.testing.clock import VirtualClock
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Faults, FaultyStore
 from verification.simulation.planned_work import INTENT, STEP_INTENTS
-from verification.simulation.run_books import LEASE_US
-from verification.simulation.time_books import Leases
+from verification.simulation.run_records import LEASE_US
+from verification.simulation.time_records import Leases
 
 MAX_DUE = 20
 
@@ -61,20 +61,20 @@ class Process:
         self._open()
 
     def now(self) -> int:
-        """The store's time as this process was last told it."""
+        """The store's time as this process last read it."""
         return max(self._clock.now, self.store.now)
 
     def leases(self) -> Leases:
         return Leases(self._clock)
 
     def actor(self, root_id: str | None = None) -> c.Actor:
-        """A name that stands for one thing asked, so that the log tells which events it made."""
+        """A name for one request, so that the log tells which events it made."""
         return c.Actor(f"{self.name}#{next(self._serial)}", root_id)
 
     # -- asking ----------------------------------------------------------------------------
 
     def ask(self, *asks: CommandRequest) -> list[Result]:
-        """Several callers at once: they are posted one by one and go into one batch."""
+        """Several callers in parallel: they are posted one by one and go into one batch."""
         self.store.begin()
         for ask in asks:
             self.auditor.asked(ask)
@@ -82,10 +82,10 @@ class Process:
         futures = [self.engine.enqueue([ask]) for ask in asks]
         try:
             self.engine.serve(futures[-1])
-        finally:  # also when it died: whatever was told by then, somebody has heard
+        finally:  # also when it died: answers until then have been delivered
             for ask, future in zip(asks, futures, strict=True):
-                told = future.result()[0] if future.done() else None
-                self.auditor.told(ask, told, before if len(asks) == 1 else None)
+                answer = future.result()[0] if future.done() else None
+                self.auditor.answered(ask, answer, before if len(asks) == 1 else None)
         return [future.result()[0] for future in futures]
 
     def claim(self, limit: int) -> list[Claimed]:
@@ -133,7 +133,7 @@ class Process:
             return any(job.cancel_reason is not None for job, _ in view.jobs([job_id]))
 
     def version(self, task_id: str) -> int | None:
-        """The version of a task, as somebody sees it who looks before deciding."""
+        """The version of a task, as a client reads it before deciding."""
         self.store.begin()
         with self.store.read() as view:
             return next((version for _, version in view.tasks([task_id])), None)

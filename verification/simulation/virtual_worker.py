@@ -12,13 +12,13 @@ from detent.errors import Unavailable
 from detent.kernel import commands as c
 from verification.model_search.observer import Hand
 from verification.model_search.scenarios import late
-from verification.simulation.money_books import MAX_CALL
-from verification.simulation.run_books import ROLE
+from verification.simulation.money_records import MAX_CALL
+from verification.simulation.run_records import ROLE
 from verification.simulation.virtual_executor import Carrying
 from verification.simulation.virtual_process import Process
 
 STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", "child")
-#: Stands in the id of a job that another has started; such a one starts none itself.
+#: Part of the id of a job that another has started; such a one starts none itself.
 BELOW = ":below:"
 LONGEST_TIMER_US = 90_000_000
 
@@ -102,7 +102,7 @@ class Worker:
             yield from self._end(claimed) if report is None else self._report(report)
 
     def _still_at_it(self, claimed: Claimed) -> Generator[None, None, bool]:
-        """Heartbeats and looks at what people want; True if the work goes on."""
+        """Sends a heartbeat and reads what people want; True if the work goes on."""
         drawn = 1.0 if self.calm else self.rng.random()
         if drawn < 0.4:
             return (yield from self._beat(claimed))
@@ -156,7 +156,7 @@ class Worker:
 
     def spend(self, claimed: Claimed, run_id: str) -> Generator[None, None, c.Report | None]:
         """Calls that cost money, each settled after it was made; what to report if that was too
-        much. A run looks at its budget after a call, so the last one may overshoot.
+        much. A run checks its budget after a call, so the last one may overshoot.
         """
         task, total = claimed.task, 0
         if self.calm or task is None or (task.budget is None and task.parent_id is None):
@@ -235,8 +235,8 @@ class Worker:
 
 
 def _over_budget(claimed: Claimed, run_id: str) -> c.Report:
-    """As the policy of the job says: it ends, or waits until somebody raises the budget."""
+    """As the policy of the job says: it ends, or waits until a person raises the budget."""
     if claimed.job.options.get("on_budget_exceeded") == "ask":
-        wait, told = f"budget:{run_id}", {"exceeded": True}
-        return c.SuspendRun(claimed.grant, run_id, wait, "budget", detail=told)
+        wait, detail = f"budget:{run_id}", {"exceeded": True}
+        return c.SuspendRun(claimed.grant, run_id, wait, "budget", detail=detail)
     return c.FailRun(claimed.grant, run_id, "budget", "its budget is spent")

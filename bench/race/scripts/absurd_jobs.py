@@ -1,8 +1,8 @@
 """absurd on the course, on PostgreSQL.
 
 https://github.com/earendil-works/absurd: the schema is that of absurdctl; a worker claims
-`batch_size` tasks and runs `concurrency` of them at once. Its calls share one connection, so more
-than one at once would only wait for each other: one at a time here, claimed by 100.
+`batch_size` tasks and runs `concurrency` of them in parallel. Its calls share a connection, so more
+than one in parallel would only wait for each other: one at a time here, claimed by 100.
 It looks again every 250 ms, which is left as it is for the pick-up. Many are spawned in one
 transaction, since there is no call for many.
 """

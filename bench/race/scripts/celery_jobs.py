@@ -3,7 +3,7 @@
 https://docs.celeryq.dev/en/stable/userguide/optimizing.html: short tasks want a larger prefetch;
 `acks_late` makes a task survive the loss of its worker, as the others do. Results are ignored. The
 worker is one process, as everywhere on this course: a pool of threads, which is what its guide
-offers for tasks that do not compute. There is no call that sends many at once.
+offers for tasks that do not compute. There is no call that sends many together.
 """
 
 import logging

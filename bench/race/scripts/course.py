@@ -49,7 +49,7 @@ class Finish:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.ms: list[float] = []
-        #: When the first handler ran, for peers whose start-up cannot be told from their work.
+        #: When the first handler ran, for peers whose start-up is not separate from their work.
         self.began: float | None = None
         self._left = order.jobs
         self._lock = threading.Lock()
@@ -118,7 +118,7 @@ def _one_by_one(single: Callable[[int], object]) -> Callable[[int], object]:
 
 
 def by_threads(single: Callable[[int], object]) -> Callable[[int], None]:
-    """Callers side by side for whoever has a plain function."""
+    """Parallel callers for entrants with a plain function."""
 
     def caller(count: int) -> None:
         for _ in range(count):
@@ -136,7 +136,7 @@ def by_threads(single: Callable[[int], object]) -> Callable[[int], None]:
 
 
 async def by_coroutines(single: Callable[[], Awaitable[object]], count: int) -> None:
-    """The same for whoever has a coroutine function."""
+    """The same for entrants with a coroutine function."""
 
     async def caller(share: int) -> None:
         for _ in range(share):
@@ -153,7 +153,7 @@ def send(order: Order, single: Callable[[int], object]) -> dict[str, Any]:
     for _ in range(order.jobs):
         time.sleep(GAP_S)
         single(time.time_ns() // 1_000)
-    # Whoever submits lives on in real life; some tell the worker a moment after the commit.
+    # A real submitter stays alive; some notify the worker shortly after the commit.
     time.sleep(0.5)
     return {}
 

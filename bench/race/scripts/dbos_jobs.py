@@ -2,8 +2,8 @@
 
 https://docs.dbos.dev, and the docstring of `register_queue`: `polling_interval_sec` (1 s
 by default) decides the pick-up, so it is set to 10 ms; `worker_concurrency` bounds what one process
-runs at once. DBOS sets no journal mode on SQLite, so the file is switched to a write-ahead log
-beforehand, which it keeps; SQLite's own default of `synchronous = FULL` stands. Many are
+runs in parallel. DBOS sets no journal mode on SQLite, so the file is switched to a write-ahead log
+beforehand, which it keeps; SQLite's own default of `synchronous = FULL` remains. Many are
 enqueued in one transaction, since there is no call for many.
 """
 

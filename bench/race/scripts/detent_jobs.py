@@ -1,6 +1,6 @@
 """detent on the course, as an application uses it: `app.submit`, and a worker with its defaults.
 
-Many at once go to the engine as the gateway's `/api/tasks/lines` hands them on. Both stores are
+Bulk submissions go to the engine as the gateway's `/api/tasks/lines` hands them on. Both stores are
 durable by themselves: SQLite with `synchronous = FULL`, PostgreSQL with `synchronous_commit = on`.
 """
 
@@ -18,7 +18,7 @@ from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 
 IN_BULK = 1_000
-#: As many at once as the other two get.
+#: As many in parallel as the other two get.
 WORKFLOWS_AT_ONCE = 50
 
 

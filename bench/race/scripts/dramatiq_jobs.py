@@ -2,7 +2,7 @@
 
 https://dramatiq.io/guide.html: a worker process has 8 threads by default, and acknowledges a
 message after its actor has run. Prometheus and the like are middleware that is off by default.
-There is no call that sends many at once.
+There is no call that sends many together.
 """
 
 import logging

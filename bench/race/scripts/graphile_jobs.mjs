@@ -1,7 +1,7 @@
 // graphile-worker on the course. Variants: `default`, and `batch` with its local queue.
 //
 // https://worker.graphile.org/docs/performance has the settings of its own best figures, which these
-// are: the local queue fetches many jobs at once, `completeJobBatchDelay` finishes many at once, and
+// are: the local queue fetches many jobs together, `completeJobBatchDelay` finishes many together, and
 // `addJobs` takes many in one statement.
 
 import { enqueue, drained, finish, load, run, send } from "./course.mjs";

@@ -5,7 +5,7 @@ https://huey.readthedocs.io/en/latest/api.html#SqliteHuey: `fsync=True` sets `sy
 The journal is a write-ahead log already. https://huey.readthedocs.io/en/latest/consumer.html: one
 worker thread is the default, more of them wait for the same lock; an idle consumer looks again
 after `initial_delay`, which grows by `backoff` up to `max_delay`. Its tasks leave nothing behind:
-`results=False`, as no result is read. There is no call that takes many tasks at once.
+`results=False`, as no result is read. There is no call that takes many tasks.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Oban for Python on the course, on PostgreSQL.
 
-https://oban.pro/docs/py/: a queue has a limit of jobs that run at once; 100 here, ten times the
+https://oban.pro/docs/py/: a queue has a limit of jobs that run in parallel; 100 here, ten times the
 default of the producer. `enqueue_many` inserts many in one statement.
 """
 

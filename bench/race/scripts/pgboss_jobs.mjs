@@ -1,7 +1,7 @@
 // pg-boss on the course, with batches of 1,000.
 //
 // https://github.com/timgit/pg-boss/blob/master/docs/api/workers.md: `batchSize` is how
-// many jobs one fetch brings and one completion ends, `burstWhenBatchFull` fetches again at once after a full batch, and the
+// many jobs one fetch brings and one completion ends, `burstWhenBatchFull` fetches again immediately after a full batch, and the
 // shortest `pollingIntervalSeconds` is 0.5. Queues with `notify: true` wake workers by NOTIFY.
 // `insert` takes many jobs in one statement.
 

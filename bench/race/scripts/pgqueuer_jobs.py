@@ -1,7 +1,7 @@
 """PgQueuer on the course, on PostgreSQL by asyncpg. Variants: `default`, and `batch` of 200.
 
 https://pgqueuer.readthedocs.io, and the docstring of `QueueManager.run`: `batch_size` is how many
-jobs are fetched and acknowledged at once, 10 by default. `enqueue` with lists takes many at once.
+jobs are fetched and acknowledged together, 10 by default. `enqueue` with lists takes many jobs.
 Workers are woken by a trigger's NOTIFY.
 """
 

@@ -2,6 +2,6 @@
 next.
 """
 
-from detent.testing.interleavings.exploration import FLOOR, Exploration, explore
+from verification.interleavings.exploration import FLOOR, Exploration, explore
 
 __all__ = ["FLOOR", "Exploration", "explore"]

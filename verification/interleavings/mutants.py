@@ -56,28 +56,28 @@ def lease_without_its_fence() -> Patches:
     )
 
 
-def append_without_a_turn() -> Patches:
+def append_without_lock() -> Patches:
     """Writers append at the same time: a later position may be committed before an earlier one."""
     free = _changed(READY["append_turn"], b"pg_advisory_xact_lock($1::integer, 0)", b"$1::integer")
     yield patch.dict(READY, {"append_turn": free})
 
 
-def named_rows_without_a_turn() -> Patches:
+def named_rows_without_lock() -> Patches:
     """Two change the same table of named rows at the same time."""
     yield _without(Lock.NAMED)
 
 
-def keys_without_a_turn() -> Patches:
+def keys_without_lock() -> Patches:
     """Two bring the same idempotency key at the same time."""
     yield _without(Lock.KEYS)
 
 
-def limits_without_a_turn() -> Patches:
+def limits_without_lock() -> Patches:
     """Two claimers count what runs under a limit at the same time."""
     yield _without(Lock.LIMITS)
 
 
-def chain_blocks_without_a_turn() -> Patches:
+def chain_blocks_without_lock() -> Patches:
     """Two processes write a chain block for the same events at the same time."""
     yield _without(Lock.SEALS)
 
@@ -89,11 +89,11 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     arrival_read_after_the_lanes: "arrivals",
     claim_waits_for_locked_rows: "claims",
     lease_without_its_fence: "claims",
-    append_without_a_turn: "claims",
-    named_rows_without_a_turn: "named-rows",
-    keys_without_a_turn: "same-key",
-    limits_without_a_turn: "limits",
-    chain_blocks_without_a_turn: "hash-chain-growth",
+    append_without_lock: "claims",
+    named_rows_without_lock: "named-rows",
+    keys_without_lock: "same-key",
+    limits_without_lock: "limits",
+    chain_blocks_without_lock: "hash-chain-growth",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

@@ -1,4 +1,4 @@
-"""What the auditor books of money: who has spent what, who may, and by how much a budget is passed.
+"""What the auditor records about money: costs, reservations, and by how much a budget is exceeded.
 
 From the words of the log alone; no rule of the kernel is asked. Pure.
 """
@@ -35,7 +35,7 @@ class Account:
 
 
 @dataclass(slots=True)
-class MoneyBooks:
+class MoneyRecords:
     """Kept act by act; `note` says what is wrong with an act, if anything is."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class MoneyBooks:
             task_id = self.accounts[task_id].parent
 
     def note(self, command: c.Command, records: Sequence[e.Record], answer: Any) -> str | None:
-        """Every cost is charged to each task of its line once; nobody starts without money."""
+        """Every cost is charged to each task of its line once; no run starts without money."""
         owed: Counter[str] = Counter()
         began: dict[str, str] = {}
         waits: set[str] = set()
@@ -126,7 +126,7 @@ class MoneyBooks:
         return dict.fromkeys(self.line(self.task_of.get(record.stream)), added)
 
     def _charge(self, task_id: str, event: e.TaskCharged) -> str | None:
-        """Whoever was at work when a budget was used up may make the call that it was at."""
+        """A run that was active when its budget was used up may finish its current call."""
         account = self.accounts[task_id]
         before = account.used_up
         account.spent += event.amount
@@ -137,16 +137,18 @@ class MoneyBooks:
         return None
 
     def _penniless(self, job_id: str) -> str | None:
-        """Before a run starts, there is something left in every purse above it."""
+        """Before a run starts, there is something left in every budget above it."""
         for task_id in self.line(self.task_of.get(job_id)):
             if self.accounts[task_id].used_up:
                 return f"a run of {job_id} began, and {task_id} has {self.accounts[task_id]}"
         return None
 
     def _told(self, command: c.Command, answer: Any) -> str | None:
-        """A run hears of it as soon as it, or somebody above it, has spent too much."""
+        """A run is notified as soon as it, or a task above it, has spent too much."""
         if not isinstance(command, c.ChargeRun) or answer not in ("ok", "exceeded"):
             return None
         line = self.line(self.task_of.get(command.grant.job_id))
         over = [task_id for task_id in line if self.accounts[task_id].overshoot]
-        return None if (answer == "exceeded") == bool(over) else f"told {answer}, over are {over}"
+        return (
+            None if (answer == "exceeded") == bool(over) else f"answered {answer}, over are {over}"
+        )

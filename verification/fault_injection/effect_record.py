@@ -1,6 +1,6 @@
 """What was really done, outside the store: a file for each job, as a fenced service would keep it.
 
-Whoever comes with a higher fence shuts out everybody below it; that is what `run.fence` is for.
+A caller with a higher fence shuts out all lower ones; that is what `run.fence` is for.
 Touches one directory.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Names the directory to the processes that work.
-VARIABLE = "DETENT_TORTURE_LEDGER"
+VARIABLE = "DETENT_FAULTS_EFFECTS"
 
 DO, PAST = "do", "past"
 
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     pid: int
 
 
-class Ledger:
+class EffectRecord:
     """Marks by job; each call is one atomic look and write."""
 
     def __init__(self, directory: Path) -> None:
@@ -47,7 +47,7 @@ class Ledger:
         self._add(job_id, PAST, name, fence)
 
     def has_done(self, job_id: str, name: str, fence: int) -> bool:
-        """Whether it was done; from here on nobody with a lower fence can do it."""
+        """Whether it was done; from here on no caller with a lower fence can do it."""
         with self._open(job_id) as (file, lines):
             _shut_out(lines, fence)
             _write(file, Line("look", name, fence, os.getpid()))
@@ -79,9 +79,9 @@ class Ledger:
             os.close(file)
 
 
-def from_environment() -> Ledger:
-    """The ledger of the process that runs this."""
-    return Ledger(Path(os.environ[VARIABLE]))
+def from_environment() -> EffectRecord:
+    """The record of effects of this process."""
+    return EffectRecord(Path(os.environ[VARIABLE]))
 
 
 def _shut_out(lines: list[Line], fence: int) -> None:

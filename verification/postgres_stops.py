@@ -1,6 +1,6 @@
 """Stops a process that writes to PostgreSQL at random points (SIGSTOP): others must continue.
 
-`python -m detent.testing.postgres_stops URL ROOT` is the process that is stopped. It writes without
+`python -m verification.postgres_stops URL ROOT` is the process that is stopped. It writes without
 a pause until it is killed.
 """
 

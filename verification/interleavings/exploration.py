@@ -16,9 +16,9 @@ from detent.engine import Engine
 from detent.ids import new_id
 from detent.integrity.verify import verify
 from detent.store.postgres import PostgresStore
-from detent.testing.interleavings.scenarios import NEVER_WAIT, ROW_LOCKS, SCENARIOS, Hand, Scene
-from detent.testing.interleavings.scheduler import Scheduler, Writer
-from detent.testing.postgres_proxy import Proxy, proxy_to
+from verification.interleavings.scenarios import NEVER_WAIT, ROW_LOCKS, SCENARIOS, Hand, Scene
+from verification.interleavings.scheduler import Scheduler, Writer
+from verification.postgres_proxy import Proxy, proxy_to
 from verification.postgres_server import HOST, Server
 
 #: The minimum number of different interleavings among a hundred runs.

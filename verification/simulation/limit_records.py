@@ -27,7 +27,7 @@ class Grid:
 
 
 @dataclass(slots=True)
-class LimitBooks:
+class LimitRecords:
     """`note` says what is wrong with a record; None if nothing is."""
 
     #: By name of a limit: until when it is paused, None for ever.

@@ -1,4 +1,4 @@
-"""What the auditor books of plans and of what their steps hold, from the log's own words.
+"""What the auditor records about plans and of what their steps hold, from the log's own words.
 
 The rules are written down a second time here: no rule of the kernel is asked. Pure.
 """
@@ -20,7 +20,7 @@ AFTER = {
     "switch_resource": "step_failed_resource",
     "needs_user": "step_needs_user",
 }
-#: What is said of a run that failed, if nobody says anything.
+#: The default verdict on a run that failed.
 BY_CLASS: Mapping[str | None, str] = {
     None: "accept",
     **dict.fromkeys(("error", "network", "timeout", "rate_limit"), "retry"),
@@ -35,7 +35,7 @@ ENDS = (e.JobCompleted, e.JobFailed, e.JobCancelled)
 
 
 @dataclass(slots=True)
-class StepBook:
+class StepRecord:
     """One step of a plan version."""
 
     planned: Mapping[str, Any]
@@ -52,21 +52,21 @@ class StepBook:
 
 
 @dataclass(slots=True)
-class PlanBook:
+class PlanRecord:
     """The plan of a job."""
 
     planner: bool = False
-    steps: dict[str, StepBook] = field(default_factory=dict)
+    steps: dict[str, StepRecord] = field(default_factory=dict)
     replans: int = 0
     wanted: bool = False
 
 
 @dataclass(slots=True)
-class PlanBooks:
+class PlanRecords:
     """Kept event by event; `note` says what is wrong with an event, if anything is."""
 
     resources: Mapping[str, Mapping[str, Any]]
-    plans: dict[str, PlanBook] = field(default_factory=dict)
+    plans: dict[str, PlanRecord] = field(default_factory=dict)
     #: By resource, the steps that hold it.
     holders: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
     held: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class PlanBooks:
             return f"{word} on {name} of {job_id} asked for a plan: {asked}, after {plan.replans}"
         return None
 
-    def _after(self, step: StepBook, word: str | None, kind: str | None) -> str:
+    def _after(self, step: StepRecord, word: str | None, kind: str | None) -> str:
         left = kind == "rate_limit" or step.retries < step.planned["max_retries"]
         if word == "retry" and not left:
             return "step_failed_fatal"
@@ -108,7 +108,7 @@ class PlanBooks:
         event, job_id, name = record.event, record.stream, record.subject or ""
         if isinstance(event, e.JobCreated):
             if event.options.get("planner"):
-                self.plans[job_id] = PlanBook(planner=True)
+                self.plans[job_id] = PlanRecord(planner=True)
             return None
         if isinstance(event, e.PlanGenerated):
             return self._laid_out(job_id, event)
@@ -131,9 +131,9 @@ class PlanBooks:
 
     def _laid_out(self, job_id: str, event: e.PlanGenerated) -> str | None:
         """What is done stays done in the next plan, if that asks for the same work."""
-        plan = self.plans.setdefault(job_id, PlanBook())
+        plan = self.plans.setdefault(job_id, PlanRecord())
         before, plan.wanted = plan.steps, False
-        plan.steps = {each["name"]: StepBook(each) for each in event.plan["steps"]}
+        plan.steps = {each["name"]: StepRecord(each) for each in event.plan["steps"]}
         kept = {
             name
             for name, step in plan.steps.items()

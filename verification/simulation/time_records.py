@@ -10,7 +10,7 @@ from detent.kernel import commands as c
 from detent.store.clock import OVERLAP_US, SLEW
 from detent.testing.clock import VirtualClock
 from verification.simulation.injected_faults import Violation
-from verification.simulation.run_books import LEASE_US
+from verification.simulation.run_records import LEASE_US
 
 
 class ReadTransaction(NamedTuple):
@@ -23,8 +23,8 @@ class ReadTransaction(NamedTuple):
     jumps: int
 
 
-class TimeBook:
-    """The store's time as all processes were told it."""
+class TimeRecord:
+    """The store's time as all processes have read it."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from detent.testing.postgres_proxy import (
+from verification.postgres_proxy import (
     BIND,
     COMPLETE,
     DESCRIBE,

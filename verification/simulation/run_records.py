@@ -1,4 +1,4 @@
-"""What the auditor books of waits, leases, effects and outcomes, from the log's own words.
+"""What the auditor records about waits, leases, effects and outcomes, from the log's own words.
 
 Nothing here asks a rule of the kernel. Pure.
 """
@@ -17,7 +17,7 @@ ROLE = Role({"error": 1, "network": 1, "timeout": 1, "lost": 3}, rate_limit=True
 
 ANSWERS = c.AnswerTask | c.AnswerJob
 PUSHES = c.RetryTask | c.UnblockTask | c.RetryJob | c.QueueTask
-#: Also who goes to sleep for money that was raised a moment before wakes at once.
+#: Also who goes to sleep for money that was raised a moment before wakes immediately.
 RAISES = c.RaiseBudget | c.EditTask | c.SuspendRun
 BY_TIME = ("due", "expired", "default", "available")
 #: Waits of detent itself for what work lacks: any wake-up ends them.
@@ -37,7 +37,7 @@ class OpenWait:
 
 
 @dataclass(slots=True)
-class Books:
+class RunRecords:
     """Kept event by event; each `note` answers what is wrong with an event, if anything is."""
 
     leases: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -115,14 +115,14 @@ class Books:
         return None
 
     def reclaimed(self, job_id: str, fence: int, at: int) -> str | None:
-        """P14: only a lease that has run out is taken away; a heartbeat that was told counts."""
+        """P14: only an expired lease is taken away; an acknowledged heartbeat counts."""
         until = self.leases.get((job_id, fence), 0)
         return (
             f"{job_id} was reclaimed at {at}, its lease ran until {until}" if at < until else None
         )
 
     def performed(self, grant: c.Grant, name: str) -> str | None:
-        """P6: who began after a step was completed does not do it again, and nobody twice.
+        """P6: who began after a step was completed does not do it again, and no run does it twice.
 
         An older claim that was lost may still be at it: it was in flight.
         """
