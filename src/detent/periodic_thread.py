@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 
-class Recurring:
+class PeriodicThread:
     """`act` answers for how many seconds to pause; `first_s` pass before the first time.
 
     What `act` raises ends the thread: whoever wants to go on after a fault catches it there.

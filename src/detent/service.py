@@ -18,6 +18,7 @@ from typing import Protocol
 from zlib import crc32
 
 from detent import private_files, server_file
+from detent.app.app import App, load_app
 from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound, Unavailable
 from detent.gateway.auth import ensure_token
@@ -46,7 +47,6 @@ from detent.settings import Loaded, Settings
 from detent.store.marker import mark_store, require_store
 from detent.store.port import Store
 from detent.store.store_url import open_store
-from detent.worker.app import App, load_app
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
 

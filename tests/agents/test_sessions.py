@@ -29,7 +29,7 @@ def test_an_answer_goes_on_in_the_same_session_and_directory(s: Scene) -> None:
         assert task.blocked_by == "question"
         assert task.blocked_detail["text"] == "Which branch?"
         assert task.blocked_detail["options"] == ["main", "next"]
-        until(lambda: not len(worker.holds), "the place was free")
+        until(lambda: not len(worker.held_jobs), "the place was free")
         s.do(c.AnswerTask(task_id, "main"))
         s.rests("ready")
     [session] = s.sessions()
@@ -258,7 +258,7 @@ def test_work_is_left_to_the_worker_that_holds_its_session(shared: Scene, tmp_pa
         stranger.intent()
         assert settings.worker_session_grace_ms == 10_000
         with stranger.working(name="stranger") as worker:
-            until(lambda: worker.claimer._in_vain > 0, "it has looked and left it alone")
+            until(lambda: worker.claimer._empty_claims > 0, "it has looked and left it alone")
             assert s.task().state == "queued"
             with s.working(name="holder"):
                 s.rests("ready")

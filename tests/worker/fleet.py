@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from detent.worker.app import App
-from detent.worker.run_context import Run
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation
 

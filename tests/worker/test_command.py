@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import JobFailed
+from detent.app.handlers import checked_argv
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.worker.app import App
-from detent.worker.failures import JobFailed
-from detent.worker.runners.command_runner import checked, filled
+from detent.worker.runners.command_runner import filled
 from detent.worker.runners.process_group import Group, Records, start_ticks
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation, let_pass, until, working
@@ -46,7 +47,7 @@ def is_gone(pid: int) -> bool:
 
 
 def test_fields_of_the_payload_stand_as_whole_elements() -> None:
-    argv = checked(["git", "clone", "{payload.repo.url}", "--depth", "{payload.depth}"])
+    argv = checked_argv(["git", "clone", "{payload.repo.url}", "--depth", "{payload.depth}"])
     payload = {"repo": {"url": "https://x"}, "depth": 3, "more": True}
     assert filled(argv, payload) == ["git", "clone", "https://x", "--depth", "3"]
     assert filled(["x", "{payload.more}"], payload) == ["x", "true"]
@@ -60,9 +61,9 @@ def test_fields_of_the_payload_stand_as_whole_elements() -> None:
         (["pytest", 3], "a list of texts"),
         ([""], "a list of texts"),
         (["{payload.program}"], "never from a payload"),
-        (["sh", "-c", "echo {payload.name}"], "an element of its own"),
-        (["echo", "--name={payload.name}"], "an element of its own"),
-        (["echo", "{payload}"], "an element of its own"),
+        (["sh", "-c", "echo {payload.name}"], "must be a whole element of the command"),
+        (["echo", "--name={payload.name}"], "must be a whole element of the command"),
+        (["echo", "{payload}"], "must be a whole element of the command"),
     ],
 )
 def test_a_command_that_is_none_is_refused_at_import(argv: Any, text: str) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import Expired
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.errors import Refused
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import Expired
-from detent.worker.handle import Handle
-from detent.worker.run_context import AsyncRun, Run
 from tests.worker.waiting import done, error_of
 
 WEEK_S = 7 * 86_400
@@ -103,7 +104,7 @@ def test_a_name_used_twice_in_one_pass_is_an_error_that_says_what_to_do() -> Non
     h = Harness(app)
     handle = h.submit("twice", options={"retry": {"retries": 0}})
     h.drain()
-    assert "'fetch' was used before in this pass" in error_of(handle)
+    assert "'fetch' was used before in this execution" in error_of(handle)
     assert "a loop puts its index into it" in error_of(handle)
 
 
@@ -320,7 +321,7 @@ def test_what_nobody_answers_names_the_line_that_asked() -> None:
     asked = h.submit("poll")
     h.drain(advance=True)
     place = _line_of("Who goes there?")
-    words = "nobody answered 'Who goes there?' within 60 s"
+    words = "the question 'Who goes there?' was not answered within 60 s"
     assert error_of(asked).endswith(f"Expired: {words} ({place})")
 
 
@@ -373,4 +374,4 @@ def test_a_sleep_that_makes_no_sense_is_refused(seconds: Any) -> None:
     h = Harness(app)
     handle = h.submit("sleepy", options={"retry": {"retries": 0}})
     h.drain()
-    assert "a wait lasts from 0 to" in error_of(handle)
+    assert "a wait must last from 0 to" in error_of(handle)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.effects import NOT_DONE, NotDone
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.effects import NOT_DONE, NotDone
-from detent.worker.handle import Handle
-from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.handle import Handle
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.store.port import Query
-from detent.worker.handle import Handle
 from tests.worker.fleet import GO, SETTINGS, Fleet, app_of, marks
 from tests.worker.waiting import DEADLINE_S, installation, until
 

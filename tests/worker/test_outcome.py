@@ -6,10 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from detent.errors import Invalid, Refused
-from detent.kernel import commands as c
-from detent.worker import run_outcome
-from detent.worker.failures import (
+from detent.app.failures import (
     DependencyMissing,
     Failure,
     NeedsUser,
@@ -20,6 +17,9 @@ from detent.worker.failures import (
     Stopped,
     TimedOut,
 )
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.worker import run_outcome
 
 GRANT = c.Grant("j", 1, "n")
 

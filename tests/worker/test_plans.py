@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import JobFailed, NetworkError, RateLimited
+from detent.app.run_context import Run
+from detent.app.step_result import StepResult
 from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import JobFailed, NetworkError, RateLimited
-from detent.worker.run_context import AsyncRun, Run
-from detent.worker.step_history import StepResult
 from tests.worker.waiting import steps
 
 S = 1_000_000

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from detent.app import subtasks
+from detent.app.app import App
+from detent.app.failures import SubtaskFailed
+from detent.app.run_context import Run
 from detent.errors import Invalid
 from detent.store.port import Query
 from detent.testing.harness import Harness
-from detent.worker import journal
-from detent.worker.app import App
-from detent.worker.failures import SubtaskFailed
-from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of
 
 # ---- subtasks -------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def with_subtasks(app: App, ledger: list[str]) -> None:
 def test_many_subtasks_are_made_together(
     lifecycle: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "TOGETHER", 2)
+    monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
     ledger: list[Any] = []
     with_subtasks(app, ledger)
@@ -58,7 +58,7 @@ def test_many_subtasks_are_made_together(
 def test_a_crash_while_many_are_made_makes_none_twice(
     write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "TOGETHER", 2)
+    monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
     ledger: list[Any] = []
     with_subtasks(app, ledger)
@@ -88,7 +88,7 @@ def test_another_number_of_subtasks_than_before_is_reported() -> None:
     h.drain()
     numbers.append(3)
     h.drain(advance=True)
-    assert "made 2 subtasks in an earlier pass" in error_of(handle)
+    assert "made 2 subtasks in an earlier execution" in error_of(handle)
 
 
 @pytest.mark.parametrize("lifecycle", [None, "board", "review"])

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import JobFailed
+from detent.app.run_context import Run
 from detent.engine import Ask, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.worker import pools
-from detent.worker.app import App
-from detent.worker.failures import JobFailed
-from detent.worker.run_context import AsyncRun, Run
 from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
@@ -78,7 +79,9 @@ def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
         submit_many(core, "tiny", 1_000)
         until(lambda: len(done) == 1_000, "all done")
         held.open.set()
-        until(lambda: states(core)["completed"] == 1_000 and not len(worker.holds), "all reported")
+        until(
+            lambda: states(core)["completed"] == 1_000 and not len(worker.held_jobs), "all reported"
+        )
     assert len(done) == 1_000
     with core.store.read() as view:
         events = view.events(0, 100_000)
@@ -111,8 +114,8 @@ def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core
     with working(core, app, concurrency=1) as worker:
         submit_many(core, "mixed", 300)
         until(lambda: len(small) == 300, "the small ones")
-        until(lambda: not len(worker.holds))
-        worker.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
+        until(lambda: not len(worker.held_jobs))
+        worker.executor.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
         long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
         core.engine.ask([Ask(each, c.Actor("test"), fresh=True) for each in long + rest])
@@ -182,7 +185,7 @@ def test_a_success_after_the_cancel_was_heard_is_still_a_cancel(core: Core) -> N
         handle = app.submit("work")
         until(lambda: gate.inside)
         handle.cancel()
-        until(lambda: any(hold.stopped for hold in worker.holds), "the worker heard it")
+        until(lambda: any(held.stopped for held in worker.held_jobs), "the worker heard it")
         gate.open.set()
         until(lambda: handle.state() == "cancelled", "the cancel")
 
@@ -368,7 +371,7 @@ def test_a_planner_and_a_replan_on_a_real_store(core: Core) -> None:
     app = App()
 
     @app.intent("try", critic=lambda result, history: "accept" if result.succeeded else "replan")
-    def attempt(way: int) -> int:
+    def run(way: int) -> int:
         if way == 1:
             raise ValueError("wrong way")
         return way

@@ -8,15 +8,17 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from detent.app.run_interface import Stop, never
 from detent.engine import Ask, Claimed
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import Reading
-from detent.worker.active_run import Attempt, Hold, Stop
-from detent.worker.engine_client import Line, never
-from detent.worker.executor import UNKNOWN_CRITIC
-from detent.worker.plan_runner import NOTHING, PlanRun, Work
+from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
+from detent.worker.critic import UNKNOWN_CRITIC
+from detent.worker.engine_client import EngineClient
+from detent.worker.plan_runner import NOTHING, PlanRun
 from detent.worker.run_files import RunFiles
+from detent.worker.runners.registry import Runners
 from verification.simulation.planned_work import APPS, script
 from verification.simulation.virtual_process import Process
 
@@ -43,7 +45,7 @@ BETWEEN = 0.2
 PAUSE = 0.3
 
 
-class AuditedLine(Line):
+class AuditedEngineClient(EngineClient):
     """Tells the engine what the driver wants to tell; others may act before each time."""
 
     def __init__(self, process: Process) -> None:
@@ -54,14 +56,17 @@ class AuditedLine(Line):
         self.process.store.begin()
         return super().read()
 
-    def tell(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    def execute(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
         while True:
             if self.process.faults.rng.random() < BETWEEN:
                 self.process.faults.between()
-            (result,) = self.process.ask(Ask(command, self.process.actor(), grant=under))
-            if isinstance(result, Unavailable) and not over():
+            (result,) = self.process.ask(Ask(command, self.process.actor(), grant=grant))
+            if isinstance(result, Unavailable) and not lease_over():
                 continue
             if isinstance(result, DetentError):
                 raise result
@@ -74,17 +79,17 @@ class Carrying:
     def __init__(self, worker: "Worker", claimed: Claimed) -> None:
         self.worker, self.rng, self.process = worker, worker.rng, worker.process
         self.claimed = claimed
-        self.hold = Hold(claimed)
+        self.held = HeldJob(claimed)
         app = APPS[self.process.abilities]
-        self.plan = PlanRun(self.hold, app, AuditedLine(self.process), _files)
+        self.plan = PlanRun(self.held, app, AuditedEngineClient(self.process), _files, Runners())
 
     def life(self) -> Iterator[None]:
-        live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]] = {}
+        live: dict[str, tuple[ActiveRun, Generator[None, None, c.Report | None]]] = {}
         work = self.plan.advance()
         yield
         while True:
-            for attempt in work.attempts:
-                live[attempt.run_id] = (attempt, self._step(attempt))
+            for run in work.runs:
+                live[run.run_id] = (run, self._step(run))
             if work.planner:
                 work = self.plan.make_plan()
                 yield
@@ -96,18 +101,18 @@ class Carrying:
                 yield
 
     def _go_on(
-        self, live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]]
-    ) -> Work:
+        self, live: dict[str, tuple[ActiveRun, Generator[None, None, c.Report | None]]]
+    ) -> PlanWork:
         """One step does its next thing; now and then the plan is looked at as well."""
         if self.plan.pending and self.rng.random() < 0.2:
             return self.plan.advance()
         run_id = self.rng.choice(list(live))
-        attempt, doing = live[run_id]
+        run, doing = live[run_id]
         try:
             next(doing)
         except StopIteration as ended:
             del live[run_id]
-            return self.plan.ended(attempt, ended.value)
+            return self.plan.ended(run, ended.value)
         return NOTHING
 
     def _still_at_it(self) -> bool:
@@ -118,8 +123,8 @@ class Carrying:
         if drawn < 0.35:
             self._beat()
         elif drawn < 0.5:
-            if self.process.cancel_wanted(self.hold.job.id):
-                self.hold.stop(Stop.CANCEL)
+            if self.process.cancel_wanted(self.held.job.id):
+                self.held.stop(Stop.CANCEL)
         elif drawn < 0.51:
             self.plan.hand_back()
             return False
@@ -128,49 +133,49 @@ class Carrying:
     def _beat(self) -> None:
         with suppress(Unavailable):
             kept = self.process.renew(self.worker.hands)
-            if self.hold.grant[:2] not in kept and self.rng.random() < 0.5:
-                self.hold.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
+            if self.held.grant[:2] not in kept and self.rng.random() < 0.5:
+                self.held.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
 
     # -- a step ----------------------------------------------------------------------------
 
-    def _step(self, attempt: Attempt) -> Generator[None, None, c.Report | None]:
+    def _step(self, run: ActiveRun) -> Generator[None, None, c.Report | None]:
         """What one run of a step does; the report of its end, None if there is none to make."""
-        grant, run_id, step = self.hold.grant, attempt.run_id, attempt.step
+        grant, run_id, step = self.held.grant, run.run_id, run.step
         assert step is not None
         version, done = self.process.found(grant.job_id)
         for act in script(grant.job_id, version, step.name):
             yield
-            if attempt.stopped is not None:
-                return self._stopped(attempt.stopped)
+            if run.stopped is not None:
+                return self._stopped(run.stopped)
             if act == "effect":
-                self.process.auditor.performed_step(grant, run_id, step.name, attempt.resource)
+                self.process.auditor.performed_step(grant, run_id, step.name, run.resource)
             elif act == "spend":
                 report = yield from self.worker.spend(self.claimed, run_id)
                 if report is not None:
                     return report
             elif f"{act}:{step.name}:{version}" not in done:
-                return self._nap(attempt, act, version)
+                return self._nap(run, act, version)
         yield
-        return self._stopped(attempt.stopped) if attempt.stopped else self._end(attempt)
+        return self._stopped(run.stopped) if run.stopped else self._end(run)
 
     def _stopped(self, why: Stop) -> c.Report | None:
         reports = {Stop.CANCEL: c.ConfirmCancel, Stop.HAND_BACK: c.HandBack}
-        return reports[why](self.hold.grant) if why in reports else None
+        return reports[why](self.held.grant) if why in reports else None
 
-    def _nap(self, attempt: Attempt, kind: str, version: int) -> c.SuspendRun:
-        step = attempt.step
+    def _nap(self, run: ActiveRun, kind: str, version: int) -> c.SuspendRun:
+        step = run.step
         assert step is not None
         name = f"{kind}:{step.name}:{version}"
         until = self.process.now() + self.rng.randrange(LONGEST_NAP_US)
         return c.SuspendRun(
-            *(self.hold.grant, attempt.run_id, name, kind),
+            *(self.held.grant, run.run_id, name, kind),
             needs=(f"go-{name}",) if kind == "signal" else (),
             due_at=until if kind == "timer" or self.rng.random() < 0.3 else None,
             hold_resource_us=step.hold_resource_ms * 1_000,
         )
 
-    def _end(self, attempt: Attempt) -> c.Report:
-        grant, run_id = self.hold.grant, attempt.run_id
+    def _end(self, run: ActiveRun) -> c.Report:
+        grant, run_id = self.held.grant, run.run_id
         drawn = 0.0 if self.worker.calm else self.rng.random()
         if drawn < 0.6:
             return c.CompleteRun(grant, run_id, run_id, decision=self.rng.choice((None, "accept")))

@@ -10,7 +10,7 @@ from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.context import Core
 from detent.operations.leader_election import Office
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 
 log = logging.getLogger("detent.keeper")
 
@@ -26,7 +26,7 @@ class Duty:
     share: float | None = None
 
 
-class Keeper(Recurring):
+class Keeper(PeriodicThread):
     """Runs the duties while it is the elected one, and stands by otherwise."""
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:

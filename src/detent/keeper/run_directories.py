@@ -17,7 +17,7 @@ from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
 from detent.operations import run_output, summaries, thresholds
 from detent.operations.context import Core
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 
 log = logging.getLogger("detent.keeper")
 
@@ -128,7 +128,7 @@ def _untouched(path: Path, now: int) -> bool:
         return False
 
 
-class Directories(Recurring):
+class Directories(PeriodicThread):
     """A thread that sweeps now and then."""
 
     def __init__(self, core: Core, forget_workspace: ForgetWorkspace) -> None:

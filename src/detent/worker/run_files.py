@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from detent import failpoints, private_files
+from detent.app.values import storable
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import document_fields
 from detent.kernel.evidence_types import type_of
@@ -24,7 +25,6 @@ from detent.operations.run_output import FILE as OUTPUT
 from detent.operations.run_output import read_file
 from detent.redaction import Passing, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
-from detent.worker.values import storable
 
 EVIDENCE, WORK = "evidence", "work"
 MAX_OUTPUT_BYTES = 10_485_760

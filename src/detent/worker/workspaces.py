@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from detent import private_files
+from detent.app.failures import Failure
 from detent.errors import Invalid
 from detent.kernel.retry import FailureClass
 from detent.submission.options import WorkspaceMode
-from detent.worker.failures import Failure
 
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
 WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"

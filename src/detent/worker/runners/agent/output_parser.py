@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from detent.worker.runners.agent.agent_config import Agent, LineRule
+from detent.app.agent_config import Agent, LineRule
 
 #: The longest line that is read for facts, and what is kept of one for the output.
 MAX_LINE = 8 * 1024 * 1024

@@ -4,15 +4,10 @@ Pure: values in, text out.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from detent.errors import Invalid
 from detent.worker.runners.agent.session_history import Moment, Past
 
-DEFAULT = "{title}\n\n{payload}"
-PLACE = re.compile(r"\{(title|payload(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)\}")
 #: One argument of a program may be this long on Linux, less a little.
 LONGEST_ARGUMENT = 120_000
 LONGEST_MOMENT = 2_000
@@ -27,39 +22,6 @@ as JSON to the file named by the environment variable DETENT_QUESTION_FILE and s
 this session with the answer.
 - When you are done, write a short summary to the file named by DETENT_SUMMARY_FILE.
 - Put files that show your work into the directory named by DETENT_EVIDENCE_DIR."""
-
-
-def check_template(template: object, where: str) -> str:
-    """A prompt as configured, if it is one."""
-    if not isinstance(template, str) or not template.strip():
-        raise Invalid(f"{where} must be a text.", field=where, given=template)
-    for found in re.finditer(r"\{((?:payload|title)\b[^{}]*)\}", template):
-        if PLACE.fullmatch(found[0]) is None:
-            raise Invalid(
-                f"{where}: {found[0]} is no place. There are {{payload}}, {{payload.field}} and "
-                "{title}.",
-                field=where,
-                given=found[0],
-            )
-    return template
-
-
-def asked_for(template: str, payload: Any, title: str) -> str:
-    """The intent's prompt with the payload and the title in their places."""
-    return PLACE.sub(lambda found: _value(found[1], payload, title), template).strip()
-
-
-def _value(path: str, payload: Any, title: str) -> str:
-    if path == "title":
-        return title
-    value = payload
-    for name in path.split(".")[1:]:
-        if not isinstance(value, Mapping) or name not in value:
-            raise Invalid(f"{path} is missing: the prompt needs it.", field=path)
-        value = value[name]
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
 from detent.store.port import Logged, Query, Reading
-from detent.worker.active_run import Attempt
+from detent.worker.active_run import ActiveRun
 
 MAX_RUNS = 1_000
 
@@ -41,18 +41,18 @@ class Past(NamedTuple):
         return next((each for each in reversed(self.news) if each.kind == kind), None)
 
 
-def past_of(view: Reading, attempt: Attempt) -> Past:
+def past_of(view: Reading, run: ActiveRun) -> Past:
     """Look it up for a run that is about to start."""
-    task, job = attempt.hold.task, attempt.hold.job
-    step = None if attempt.step is None else attempt.step.name
+    task, job = run.held.task, run.held.job
+    step = None if run.step is None else run.step.name
     jobs = [job.id]
     if task is not None and step is None:
         rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
         jobs = [row["id"] for row in rows]
-    runs = [run for run in _runs(view, jobs, step) if run["id"] != attempt.run_id]
-    session_id = _session(attempt, runs)
+    runs = [row for row in _runs(view, jobs, step) if row["id"] != run.run_id]
+    session_id = _session(run, runs)
     cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)
-    told = _Told(attempt.run_id, step)
+    told = _Told(run.run_id, step)
     streams = [*jobs, *([task.id] if task is not None and step is None else [])]
     for logged in sorted(event for stream in streams for event in events_of(view, stream)):
         told.hear(logged)
@@ -64,20 +64,20 @@ def _runs(view: Reading, jobs: Sequence[str], step: str | None) -> list[Mapping[
     return list(view.page(query))
 
 
-def _session(attempt: Attempt, runs: Sequence[Mapping[str, Any]]) -> str | None:
-    task = attempt.hold.task
-    if task is not None and attempt.step is None:
+def _session(run: ActiveRun, runs: Sequence[Mapping[str, Any]]) -> str | None:
+    task = run.held.task
+    if task is not None and run.step is None:
         return task.session_id
     last = next((run for run in reversed(runs) if run["session_id"]), None)
-    if last is None or _run_again(attempt, runs[-1]):
+    if last is None or _run_again(run, runs[-1]):
         return None
     return str(last["session_id"])
 
 
-def _run_again(attempt: Attempt, last: Mapping[str, Any]) -> bool:
+def _run_again(run: ActiveRun, last: Mapping[str, Any]) -> bool:
     """A person has asked for it anew: the counts have begun again after a failure."""
     failed = last["state"] in ("failed", "timeout") and last["error_class"] != "rate_limit"
-    return failed and attempt.number == 1
+    return failed and run.attempt == 1
 
 
 def _title(view: Reading, task: Task | None) -> str:

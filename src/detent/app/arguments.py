@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from detent.app.values import is_model, restored, storable, unrestorable
 from detent.errors import Invalid
-from detent.worker.values import is_model, restored, storable, unrestorable
 
 RUN = "run"
 #: msgspec describes a time that may be without a zone as any text.
