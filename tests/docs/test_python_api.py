@@ -23,9 +23,7 @@ def test_an_example_of_a_docstring_runs(name: str, code: str) -> None:
 
 
 def test_every_method_of_run_has_an_example() -> None:
-    methods = {
-        name for name, _ in inspect.getmembers(Run, inspect.isfunction) if name in vars(Run)
-    }
+    methods = {name for name, _ in inspect.getmembers(Run, inspect.isfunction) if name in vars(Run)}
     assert methods == {
         *("step", "effect", "sleep", "wait_for", "ask", "subtask", "gather", "map"),
         *("progress", "log", "evidence", "now"),

@@ -60,7 +60,7 @@ def test_fields_of_the_payload_stand_as_whole_elements() -> None:
         ([], "a list of texts"),
         (["pytest", 3], "a list of texts"),
         ([""], "a list of texts"),
-        (["{payload.program}"], "never from a payload"),
+        (["{payload.program}"], "a payload cannot name"),
         (["sh", "-c", "echo {payload.name}"], "must be a whole element of the command"),
         (["echo", "--name={payload.name}"], "must be a whole element of the command"),
         (["echo", "{payload}"], "must be a whole element of the command"),
@@ -161,7 +161,7 @@ def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
     finally:
         os.close(inherited)
         os.close(other)
-    told = {f"DETENT_{name}" for name in (*TOLD.split(), "PROJECT_DIR", "RESOURCE")}
+    told = {f"DETENT_{name}" for name in (*TOLD.split(), "PROJECT", "PROJECT_DIR", "RESOURCE")}
     names = set(found["names"])
     assert told | {"HOME", "PATH"} <= names
     assert names <= told | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
@@ -311,7 +311,7 @@ def test_a_stopping_worker_ends_commands_and_hands_them_back(
     worker.start()
     handle = app.submit("stubborn")
     pids = until(lambda: pids_of(core, f"{handle.job_id}-r1"), "three processes")
-    monkeypatch.setattr(worker, "ENDING_S", DEADLINE_S)
+    monkeypatch.setattr("detent.worker.worker.ENDING_S", DEADLINE_S)
     worker.stop(grace_s=0)
     assert handle.state() == "queued"
     assert all(is_gone(pid) for pid in pids)

@@ -143,7 +143,7 @@ def test_an_async_function_in_a_plain_handler_is_refused() -> None:
     h = Harness(app)
     handle = h.submit("mixed", options={"retry": {"retries": 0}})
     h.drain()
-    assert "make the handler async" in error_of(handle)
+    assert "Declare the handler with `async def`" in error_of(handle)
 
 
 # ---- code that has changed ------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_recorded_names_that_the_code_passes_by_are_noticed() -> None:
     assert handle.state() == "completed"
     note = last_note(h, handle)
     assert "charge, sleep" in note
-    assert "run again under its new name" in note
+    assert "A renamed step is executed again under its new name" in note
 
 
 def last_note(h: Harness, handle: Handle[Any]) -> str:

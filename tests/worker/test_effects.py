@@ -73,7 +73,7 @@ def test_a_person_decides_about_an_effect_with_policy_manual() -> None:
     task = handle.task()
     assert task is not None
     assert task.blocked_by == "needs_user"
-    assert "nobody knows whether it happened" in task.blocked_detail["text"]
+    assert "it is unknown whether it happened" in task.blocked_detail["text"]
     handle.answer("again")
     h.drain()
     assert done(handle) == 7

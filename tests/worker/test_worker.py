@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,17 @@ def test_functions_and_coroutines_run_side_by_side(core: Core) -> None:
 
 
 class Held:
-    """An engine that takes reports once it is let."""
+    """An engine that commits no report before it is opened."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.open = engine, threading.Event()
 
-    def ask(self, asks: Sequence[Ask]) -> Any:
+    def post(self, asks: Sequence[Ask]) -> "Future[Any]":
+        return self.engine.post(asks)
+
+    def serve(self, future: "Future[Any]") -> None:
         assert self.open.wait(DEADLINE_S)
-        return self.engine.ask(asks)
+        self.engine.serve(future)
 
 
 def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
