@@ -1,12 +1,13 @@
 """Writes the reference page of the Python API from docstrings and signatures.
 
-`tools.generate` writes what PAGES names; nothing here touches a file. Signatures are printed as they
-are in the source, so the page shows the annotations that a type checker reads.
+`tools.generate` writes what PAGES names; nothing here touches a file. Signatures are printed as
+they are in the source, so the page shows the annotations that a type checker reads.
 """
 
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -161,9 +162,18 @@ def _class(kind: type) -> Iterator[str]:
     if attributes:
         yield "\n".join(["| attribute | type | meaning |", "|---|---|---|", *attributes]) + "\n"
     for name in dict.fromkeys(node.name for node in functions if _is_public(node)):
+        if name in INTERNAL.get(kind, ()):
+            continue
         yield _method([node for node in functions if node.name == name], kind)
 
 
+#: Methods that other packages of detent call, and users do not.
+INTERNAL = {
+    App: ("prepare", "prepare_subtask", "submit_prepared", "context", "installation", "bind"),
+    Intent: ("payload_of", "returns_for", "row"),
+    Worker: ("files",),
+    Harness: ("files",),
+}
 #: Classes that users make themselves: their arguments are shown.
 SHOWN_WITH_ARGUMENTS = (Failure, Worker, Client, AsyncClient, Harness)
 
@@ -191,11 +201,18 @@ def _signature(node: Function, name: str) -> str:
         text = text.removeprefix(first.arg).removeprefix(", ").removeprefix("/, ")
     returns = f" -> {ast.unparse(node.returns)}" if node.returns and name == node.name else ""
     keyword = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    line = f"{keyword} {name}({text}){returns}: ..."
+    parts = [_spaced(part) for part in _split(text)]
+    line = f"{keyword} {name}({', '.join(parts)}){returns}: ..."
     if len(line) <= 88:
         return line
-    indented = "".join(f"    {part},\n" for part in _split(text))
+    indented = "".join(f"    {part},\n" for part in parts)
     return f"{keyword} {name}(\n{indented}){returns}: ..."
+
+
+def _spaced(argument: str) -> str:
+    """An argument with spaces around the `=` of its default, and double quotes."""
+    spaced = argument.replace("=", " = ", 1) if ":" in argument else argument
+    return spaced.replace("'", '"')
 
 
 def _split(arguments: str) -> Iterator[str]:
@@ -252,7 +269,7 @@ def _text(kind: type) -> str:
 
 
 def _tree(found: Any) -> ast.AST:
-    return ast.parse(inspect.cleandoc(inspect.getsource(found))).body[0]
+    return ast.parse(textwrap.dedent(inspect.getsource(found))).body[0]
 
 
 def examples() -> Mapping[str, list[str]]:

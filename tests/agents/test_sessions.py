@@ -55,7 +55,7 @@ def test_a_question_that_expires_without_a_default_says_so(s: Scene) -> None:
     s.submit()
     with s.working():
         s.rests("ready")
-    assert s.told()[1].startswith("Nobody answered your question in time: Well?")
+    assert s.told()[1].startswith("Your question was not answered in time: Well?")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_report_is_sent_again_while_the_store_is_unavailable() -> None:
 
 
 def test_output_is_appended_up_to_its_limit(tmp_path: Path) -> None:
-    run = RunFiles(tmp_path, "r1", most_output=10)
+    run = RunFiles(tmp_path, "r1", max_output=10)
     assert not (tmp_path / "r1").exists()
     run.write("12345")
     run.write(b"67890abc")

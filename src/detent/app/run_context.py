@@ -44,7 +44,8 @@ class Run(RunInfo):
         is called again; use `effect` for calls that must not be repeated. The result must be JSON
         or a dataclass, msgspec struct or pydantic model, up to 1 MiB.
 
-        A durable step is a part of one handler. A *plan step* is something else: a job of a plan.
+        A durable step is a call in a handler. A *plan step* is a part of a plan: it has an intent
+        and runs of its own.
 
         ```python
         calls = []

@@ -353,7 +353,7 @@ def normalise(run: ActiveRun, report: c.Report | None, client: EngineClient) -> 
 def _finished_anyway(run: ActiveRun, report: c.Report | None) -> bool:
     """Whether a function returned although the worker stops: then its result counts.
 
-    The exit of a command proves nothing: it may have ended because it was told to.
+    The exit of a command proves nothing: it may have ended because of the stop.
     """
     return (
         run.stopped is Stop.HAND_BACK

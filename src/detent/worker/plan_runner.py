@@ -1,7 +1,8 @@
-"""Plans: one held job's steps, started side by side up to a limit, judged, and planned anew.
+"""PlanRun: starts the plan steps of a held job, in parallel up to a limit, and reports their ends.
 
-The kernel says what may start and what a decision does; this only asks, carries results along the
-edges, and rests the job when nothing can start. Steps are carried out elsewhere, as any run is.
+The kernel decides what may start and what a critic's decision does. This module passes results to
+the steps that need them, calls the planner, and suspends the job when no step can start. The
+executor executes the steps, as it does any run.
 """
 
 import logging
@@ -129,7 +130,7 @@ class PlanRun:
         return own
 
     def _not_started(self, refusal: Refused) -> bool:
-        """Whether to look again at once: the plan has moved, or is not ours any more."""
+        """Whether to check again immediately: the plan has changed, or the lease is lost."""
         if refusal.code == "stale_fence":
             self._lose()
         elif refusal.code != "step_not_startable":

@@ -1,8 +1,8 @@
 """The command runner: starts an argv list, never a shell, and ends its whole process group.
 
-The argv comes from the operator. A payload's field may stand in it only as a whole element,
-`{payload.path}`. A value that begins with `-` could be read as an option: it is refused unless a
-literal `--` stands before it. Exit code 0 is success. The environment is an allowlist, and
+The argv comes from the operator. A payload's field can only be a whole element of it,
+`{payload.path}`. A value that begins with `-` could be read as an option: it is refused unless it
+follows a literal `--`. Exit code 0 is success. The environment is an allowlist, and
 `variables`.
 """
 
@@ -63,7 +63,7 @@ class CommandRunner:
         return await client.run_blocking(lambda: self.execute(run, client))
 
     def _follow(self, argv: list[str], run: ActiveRun) -> tuple[int, str]:
-        """Start it and stay until it has ended with everything that it started."""
+        """Start the command and wait until it and all its children have ended."""
         files = run.files
         files.put("payload.json", json.dumps(run.payload))
         group = Group(run.run_id)
@@ -73,11 +73,11 @@ class CommandRunner:
             failpoints.hit("spawn.before")
             run.require_lease()
             with self._start(argv, run) as process:
-                return self._stay(process, group, records, run)
+                return self._wait(process, group, records, run)
         finally:
             records.remove(group)
 
-    def _stay(
+    def _wait(
         self,
         process: "subprocess.Popen[bytes]",
         group: Group,
@@ -111,7 +111,7 @@ class CommandRunner:
 
 
 def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
-    """What a command is told about its run."""
+    """The environment variables that describe the run to its command."""
     held, files = run.held, run.files
     found = {
         "DETENT_RUN_ID": run.run_id,
@@ -131,7 +131,7 @@ def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
 
 
 def report_evidence(run: ActiveRun, client: EngineClient) -> None:
-    """Tell of the files that the run has left as evidence."""
+    """Report the evidence files that the run has left."""
     if run.stopped is None:
         for kept in run.files.collect():
             run.require_lease()
@@ -152,34 +152,34 @@ class Follower:
         pipes = filter(None, (self.process.stdout, self.process.stderr))
         self.outputs = [pipe.fileno() for pipe in pipes]
         self.exit = os.pidfd_open(self.process.pid)
-        self.bell, self.ringer = os.pipe()
+        self.wake_read, self.wake_write = os.pipe()
         self.poll = select.poll()
-        for descriptor in (*self.outputs, self.exit, self.bell):
+        for descriptor in (*self.outputs, self.exit, self.wake_read):
             os.set_blocking(descriptor, False)
             self.poll.register(descriptor, select.POLLIN)
-        self.run.on_stop(self._ring)
+        self.run.on_stop(self._wake)
         return self
 
     def __exit__(self, *error: object) -> None:
         self.run.on_stop(lambda _: None)
-        for descriptor in (self.exit, self.bell, self.ringer):
+        for descriptor in (self.exit, self.wake_read, self.wake_write):
             os.close(descriptor)
 
-    def _ring(self, _: object) -> None:
+    def _wake(self, _: object) -> None:
         with suppress(OSError):
-            os.write(self.ringer, b"!")
+            os.write(self.wake_write, b"!")
 
     def follow(self) -> int:
-        """Until the process has exited; its exit code."""
+        """Read until the process has exited, and return its exit code."""
         while True:
-            ready = {descriptor for descriptor, _ in self.poll.poll(self._patience_ms())}
+            ready = {descriptor for descriptor, _ in self.poll.poll(self._timeout_ms())}
             for output in self.outputs:
                 if output in ready:
                     self._read(output)
-            if self.bell in ready:
-                os.read(self.bell, CHUNK)
+            if self.wake_read in ready:
+                os.read(self.wake_read, CHUNK)
                 self._stop()
-            self.look()
+            self.check()
             if self.kill_at_s is not None and time.monotonic() >= self.kill_at_s:
                 self.group.kill()
                 self.kill_at_s = None
@@ -188,22 +188,22 @@ class Follower:
                     self._read(output)
                 return self.process.wait()
 
-    def look(self) -> None:
-        """What else is to be seen to while it runs; called whenever something has happened."""
+    def check(self) -> None:
+        """A hook that is called after each event; the agent runner checks its limits in it."""
 
-    def _patience_ms(self) -> int | None:
+    def _timeout_ms(self) -> int | None:
         if self.kill_at_s is None:
             return None
         return max(0, round((self.kill_at_s - time.monotonic()) * 1_000))
 
     def _stop(self) -> None:
-        """Ask the whole group to end, and make it if it does not; a further word only shortens."""
+        """Send SIGTERM to the group, SIGKILL after the grace. A second stop can only shorten it."""
         self.group.terminate()
         at_s = time.monotonic() + self.run.grace_s
         self.kill_at_s = at_s if self.kill_at_s is None else min(at_s, self.kill_at_s)
 
     def _read(self, output: int) -> None:
-        """What is there now; what outlives the process keeps the pipe open for ever."""
+        """Read what is available now. A child that outlives the process may keep the pipe open."""
         for _ in range(MAX_CHUNKS):
             try:
                 chunk = os.read(output, CHUNK)
@@ -216,8 +216,8 @@ class Follower:
             self.run.record_activity()
             self.take(output, chunk)
 
-    def take(self, output: int, chunk: bytes) -> None:  # noqa: ARG002 - agents look at it
-        """A piece of the output, and which of the pipes it came from."""
+    def take(self, output: int, chunk: bytes) -> None:  # noqa: ARG002 - the agent runner uses it
+        """Write a chunk of output; `output` is the pipe that it came from."""
         self.run.files.write(chunk)
         self.last = (self.last + chunk)[-TAIL_BYTES:]
 
@@ -244,15 +244,17 @@ def _value(place: str, payload: Any, after_options: bool) -> str:
         value = value.get(name) if isinstance(value, Mapping) else None
     if value is None or isinstance(value, Mapping | list):
         raise Invalid(
-            f"{path} must be a text or a number: the command needs it.", field=path, given=value
+            f"{path} must be a text or a number, because the command needs it.",
+            field=path,
+            given=value,
         )
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if "\0" in text:
         raise Invalid(f"{path} must not contain a NUL character.", field=path)
     if text.startswith("-") and not after_options:
         raise Invalid(
-            f"{path} begins with '-' and could be read as an option; the command allows that only "
-            "behind a '--'.",
+            f"{path} begins with '-' and could be read as an option. Put '--' before it in the "
+            "command.",
             field=path,
             given=text,
         )

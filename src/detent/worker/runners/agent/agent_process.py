@@ -1,6 +1,6 @@
-"""One process of an agent: followed line by line, its cost settled while it runs, ended in time.
+"""One process of an agent: reads its output lines, charges its cost while it runs, and ends it.
 
-May start a process and tell the engine what it costs. What the end means is decided in `end`.
+`exit_status` decides what its end means.
 """
 
 import subprocess
@@ -22,8 +22,8 @@ from detent.worker.runners.command_runner import Follower
 from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
-#: How often tokens are told while only they change, and the workspace's size is looked at.
-TELL_S, SIZE_S = 5.0, 5.0
+#: How often token counts are charged if the cost is unchanged, and the workspace is measured.
+CHARGE_S, SIZE_S = 5.0, 5.0
 LOOK_MS = 500
 
 
@@ -39,8 +39,8 @@ class Meter:
         self.tokens = (0, 0)
         self.exceeded = False
         self.doubts: list[str] = []
-        self._told: tuple[int, int, int] = (0, 0, 0)
-        self._told_s = 0.0
+        self._charged: tuple[int, int, int] = (0, 0, 0)
+        self._charged_s = 0.0
 
     def begin(self, session_cost: int) -> None:
         """A session begins, or goes on after it has cost this much."""
@@ -73,19 +73,20 @@ class Meter:
     def charge(self, *, now: bool = False) -> None:
         """Charge the run, if there is something new to charge."""
         known = (self.cost, *self.tokens)
-        if known == self._told:
+        if known == self._charged:
             return
-        money = known[0] != self._told[0]
-        if money or now or time.monotonic() - self._told_s >= TELL_S:
+        money = known[0] != self._charged[0]
+        if money or now or time.monotonic() - self._charged_s >= CHARGE_S:
             grant, run_id = self.run.held.grant, self.run.run_id
             self.exceeded |= (
-                told(self.client, self.run, c.ChargeRun(grant, run_id, *known)) == "exceeded"
+                execute_while_held(self.client, self.run, c.ChargeRun(grant, run_id, *known))
+                == "exceeded"
             )
-            self._told, self._told_s = known, time.monotonic()
+            self._charged, self._charged_s = known, time.monotonic()
 
 
-def told(client: EngineClient, run: ActiveRun, command: c.Command) -> Any:
-    """Have a report taken; without the claim nobody would hear it, and the work must stop."""
+def execute_while_held(client: EngineClient, run: ActiveRun, command: c.Command) -> Any:
+    """Execute a command of the run; None, and the run stops, if its lease is lost."""
     try:
         if run.held.expired():
             return None
@@ -147,7 +148,7 @@ class AgentFollower(Follower):
         self.meter.hear(amounts)
         self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Money, disk, and a process that stays after it has said that it is done."""
         if self.run.stopped is not None or self._cut:
             return
@@ -174,8 +175,8 @@ class AgentFollower(Follower):
             return True
         return False
 
-    def _patience_ms(self) -> int | None:
-        asked = super()._patience_ms()
+    def _timeout_ms(self) -> int | None:
+        asked = super()._timeout_ms()
         return LOOK_MS if asked is None else min(asked, LOOK_MS)
 
 

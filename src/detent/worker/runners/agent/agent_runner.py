@@ -1,4 +1,4 @@
-"""The agent runner: carries a run out by an agent's command line, described by `[agents.NAME]`.
+"""The agent runner: executes a run with an agent's command line, configured in `[agents.NAME]`.
 
 The session is stored before the process starts. Cost is settled while it runs. A question ends the
 run and leaves its place free; the answer goes on in the same session and directory.
@@ -30,7 +30,12 @@ from detent.worker.runners.agent.agent_files import (
     question_in,
     summary_in,
 )
-from detent.worker.runners.agent.agent_process import AgentFollower, Meter, follow, told
+from detent.worker.runners.agent.agent_process import (
+    AgentFollower,
+    Meter,
+    execute_while_held,
+    follow,
+)
 from detent.worker.runners.agent.exit_status import End, end_of
 from detent.worker.runners.agent.launch import IssueToken, Setting
 from detent.worker.runners.agent.output_parser import Reader
@@ -147,7 +152,9 @@ class AgentRun:
 
     def _join(self, session_id: str) -> None:
         """Stored before the process starts, so that a crash cannot lose it."""
-        told(self.client, self.run, c.OpenSession(self.grant, session_id, self.run_id))
+        execute_while_held(
+            self.client, self.run, c.OpenSession(self.grant, session_id, self.run_id)
+        )
         self.setting.workspace.hold(session_id)
 
     def _learn(self, session_id: str) -> None:
@@ -157,7 +164,7 @@ class AgentRun:
 
     def _note(self, text: str) -> None:
         command = c.ReportProgress(self.grant, self.run_id, None, redact(text)[:2_000])
-        told(self.client, self.run, command)
+        execute_while_held(self.client, self.run, command)
 
     # -- reporting -------------------------------------------------------------------------
 
@@ -165,7 +172,7 @@ class AgentRun:
         for doubt in self.meter.doubts:
             self._note(doubt)
         if self.run.stopped is not None:
-            return self._failed(end)  # why it had to stop counts, whatever is said here
+            return self._failed(end)  # the reason of the stop counts, whatever is returned here
         question = self._question()
         self._keep_evidence()
         if self.failure is not None:
@@ -200,7 +207,7 @@ class AgentRun:
         return run_outcome.failed(self.grant, self.run_id, failed)
 
     def _question(self) -> Any:
-        """From the run's own door, or from its file, which is moved into the evidence."""
+        """The question, from the run's HTTP endpoint or its file; the file becomes evidence."""
         found = question_in(self.run.files)
         if found.data is not None:
             self.run.files.keep(QUESTION, found.data)
