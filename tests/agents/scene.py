@@ -191,12 +191,12 @@ class Scene:
         return self.core.settings.data_dir / "workspaces" / owner / "work"
 
     def sessions(self) -> list[dict[str, Any]]:
-        """What the stand-in remembers: its sessions, oldest first, with what it was told."""
+        """The sessions that the stand-in has stored, oldest first, with their prompts."""
         projects = self.core.settings.data_dir / "agents" / "stand-in" / "projects"
         files = sorted(projects.glob("*/*.json"), key=lambda file: file.stat().st_mtime_ns)
         return [{"id": file.stem, **json.loads(file.read_text())} for file in files]
 
-    def told(self) -> list[str]:
+    def prompts(self) -> list[str]:
         """Every prompt of the last session."""
         prompts: list[str] = self.sessions()[-1]["prompts"]
         return prompts

@@ -154,8 +154,8 @@ def test_a_very_long_prompt_is_given_as_a_file(s: Scene) -> None:
     s.submit({"text": "x" * 300_000})
     with s.working():
         s.rests("ready")
-    [told] = s.told()
-    file = told.removeprefix("Read the file ").removesuffix(" and do what it says.")
+    [prompt] = s.prompts()
+    file = prompt.removeprefix("Read the file ").removesuffix(" and do what it says.")
     assert Path(file).read_text().startswith("Fix this: {")
 
 

@@ -28,12 +28,12 @@ class Size:
     height: int
 
 
-def three_steps(ledger: list[str]) -> App:
+def three_steps(calls: list[str]) -> App:
     """A handler whose steps leave a mark outside the store each time they are executed."""
     app = App()
 
     def mark(name: str) -> str:
-        ledger.append(name)
+        calls.append(name)
         return name
 
     @app.intent("three")
@@ -44,30 +44,30 @@ def three_steps(ledger: list[str]) -> App:
 
 
 def test_a_step_is_executed_once_and_its_result_is_found_again() -> None:
-    ledger: list[str] = []
-    h = Harness(three_steps(ledger))
+    calls: list[str] = []
+    h = Harness(three_steps(calls))
     h.crash(after="b")
     handle = h.submit("three")
     h.drain()
-    assert ledger == ["a", "b"]
+    assert calls == ["a", "b"]
     assert handle.state() == "running"
     h.drain(advance=True)
     assert done(handle) == ["a", "b", "c"]
-    assert ledger == ["a", "b", "c"]
+    assert calls == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("write", range(8))
 def test_a_crash_at_every_boundary_repeats_at_most_the_step_in_flight(write: int) -> None:
     """Writes: three checkpoints and the report, each with a moment before and one after it."""
-    ledger: list[str] = []
-    h = Harness(three_steps(ledger))
+    calls: list[str] = []
+    h = Harness(three_steps(calls))
     h.crash_at(write)
     handle = h.submit("three")
     h.drain(advance=True)
     assert done(handle) == ["a", "b", "c"]
     in_flight = write % 2 == 0 and write < 6
-    assert len(ledger) == 3 + in_flight
-    repeated = [name for name in "abc" if ledger.count(name) > 1]
+    assert len(calls) == 3 + in_flight
+    repeated = [name for name in "abc" if calls.count(name) > 1]
     assert repeated == (["abc"[write // 2]] if in_flight else [])
 
 
@@ -109,12 +109,12 @@ def test_a_name_used_twice_in_one_pass_is_an_error_that_says_what_to_do() -> Non
 
 
 def test_steps_of_a_coroutine_may_be_coroutines() -> None:
-    app, ledger = App(), []
+    app, calls = App(), []
 
     @app.intent("async")
     async def handler(run: AsyncRun, start: int) -> int:
         async def add(amount: int) -> int:
-            ledger.append(amount)
+            calls.append(amount)
             return start + amount
 
         first = await run.step("add", add, 2)
@@ -127,7 +127,7 @@ def test_steps_of_a_coroutine_may_be_coroutines() -> None:
     assert handle.state() == "parked"
     h.drain(advance=True)
     assert done(handle) == 6
-    assert ledger == [2]
+    assert calls == [2]
 
 
 def test_an_async_function_in_a_plain_handler_is_refused() -> None:
@@ -237,12 +237,12 @@ def test_finally_runs_when_a_handler_is_suspended() -> None:
 
 
 def test_a_handler_sleeps_for_a_week_across_restarts() -> None:
-    app, ledger = App(), []
+    app, calls = App(), []
 
     @app.intent("weekly")
     def weekly(run: Run) -> int:
         before = run.step("before", run.now)
-        ledger.append("pass")
+        calls.append("pass")
         run.sleep(WEEK_S)
         return run.now() - before
 
@@ -258,7 +258,7 @@ def test_a_handler_sleeps_for_a_week_across_restarts() -> None:
     first.clock.advance(seconds=1)
     assert second.drain() == 1
     assert done(handle) == WEEK_S * 1_000_000
-    assert ledger == ["pass", "pass"]
+    assert calls == ["pass", "pass"]
 
 
 def signalled(run: Run) -> Any:
@@ -305,7 +305,7 @@ def test_a_wait_without_its_signal_expires() -> None:
 
 
 def _line_of(text: str) -> str:
-    """The first line of this file that has the text: what somebody who reads an error looks up."""
+    """The first line of this file that contains the text, as an error message names it."""
     lines = Path(__file__).read_text("utf-8").splitlines()
     return f"{__file__}:{next(at for at, line in enumerate(lines, 1) if text in line)}"
 

@@ -228,7 +228,7 @@ def test_output_never_leaves_the_directory(tmp_path: Path) -> None:
         files.write("hostile")
         assert files.output() == b""
     os.mkfifo(RunFiles(tmp_path / "runs", "r9").directory() / "output.log")
-    RunFiles(tmp_path / "runs", "r9").write("nobody reads this")
+    RunFiles(tmp_path / "runs", "r9").write("not read by the test")
     (RunFiles(tmp_path / "runs", "r10").directory() / "output.log").mkdir()
     RunFiles(tmp_path / "runs", "r10").write("nor this")
     assert victim.read_text() == "untouched"

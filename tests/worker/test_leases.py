@@ -253,7 +253,7 @@ def test_a_run_asks_no_longer_than_its_lease_for_a_store_that_is_unavailable(
 
 
 def _nothing() -> None:
-    """The second time nobody closes the lid."""
+    """The second time the machine is not suspended."""
 
 
 def _until_stopped(run: Run, seen: list[Any]) -> None:

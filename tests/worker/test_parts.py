@@ -44,7 +44,7 @@ S = 1_000_000
 
 
 class Flaky:
-    """An engine that answers as it is told, one answer for each try."""
+    """An engine with prepared answers, one for each try."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -360,7 +360,7 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
 # ---- what a critic is shown ----------------------------------------------------------------
 
 
-class Told:
+class LogOf:
     """A line to a log that is only read."""
 
     def __init__(self, rows: list[tuple[str, str, str]]) -> None:
@@ -380,6 +380,6 @@ def test_a_critic_is_shown_every_earlier_run_however_long_the_history_is() -> No
     begun = '{"worker": "w", "fence": 1, "attempt": 1, "step": "build"}'
     between = [("checkpoint_recorded", f"c{number}", "{}") for number in range(10_000)]
     ended = ("run_failed", "r1", '{"error_class": "error", "error": "no"}')
-    told: Any = Told([("run_queued", "r1", begun), *between, ended])
-    (only,) = earlier_results(told, "job", "build")
+    log: Any = LogOf([("run_queued", "r1", begun), *between, ended])
+    (only,) = earlier_results(log, "job", "build")
     assert (only.run_id, only.state, only.error) == ("r1", "failed", "no")

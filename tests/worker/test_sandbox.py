@@ -1,4 +1,4 @@
-"""The sandbox: what stands before a program's argv, and that it really hides what it must."""
+"""The sandbox: the arguments before a program's argv, and that it really hides what it must."""
 
 import json
 import shutil

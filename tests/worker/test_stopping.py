@@ -184,7 +184,7 @@ def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> Non
             until(lambda: gate.inside)
             worker.claimer.stop()
             core.engine.do(c.ReclaimJob(handle.job_id, 1), c.Actor("clock"))
-            until(lambda: stopped, "the run hears of it")
+            until(lambda: stopped, "the run is stopped")
             assert str(stopped[0]) == Stop.LOST
         assert handle.state() == "queued"
 

@@ -16,10 +16,10 @@ from tests.worker.waiting import done, error_of
 # ---- subtasks -------------------------------------------------------------------------------
 
 
-def with_subtasks(app: App, ledger: list[str]) -> None:
+def with_subtasks(app: App, calls: list[str]) -> None:
     @app.intent("square", retry={"retries": 0})
     def square(number: int) -> int:
-        ledger.append(f"square {number}")
+        calls.append(f"square {number}")
         if number < 0:
             raise ValueError("no negative ones")
         return number * number
@@ -45,13 +45,13 @@ def test_many_subtasks_are_made_together(
 ) -> None:
     monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     handle = h.submit("sum of all", {"numbers": [3, 1, 2]}, lifecycle=lifecycle)
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 @pytest.mark.parametrize("write", range(8))
@@ -60,14 +60,14 @@ def test_a_crash_while_many_are_made_makes_none_twice(
 ) -> None:
     monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     h.crash_at(write)
     handle = h.submit("sum of all", {"numbers": [1, 2, 3]})
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 def test_another_number_of_subtasks_than_before_is_reported() -> None:
@@ -94,32 +94,32 @@ def test_another_number_of_subtasks_than_before_is_reported() -> None:
 @pytest.mark.parametrize("lifecycle", [None, "board", "review"])
 def test_subtasks_are_gathered(lifecycle: str | None) -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     handle = h.submit("sum", {"numbers": [1, 2, 3]}, lifecycle=lifecycle)
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 @pytest.mark.parametrize("write", range(12))
 def test_a_crash_while_subtasks_are_made_makes_none_twice(write: int) -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     h.crash_at(write)
     handle = h.submit("sum", {"numbers": [1, 2, 3]})
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 def test_a_failed_subtask_raises_with_every_outcome_or_is_looked_at() -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     summed = h.submit("sum", {"numbers": [2, -1]})
     looked = h.submit("look", {"numbers": [2, -1]})

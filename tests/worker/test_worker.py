@@ -152,7 +152,7 @@ def test_a_cancel_ends_a_function_at_its_next_word(tmp_path: Path, url: str) -> 
         finally:
             cleaned.append(True)
 
-    # The lease does not run out here: whoever is cancelled has heard it.
+    # The lease does not expire here, so the run was notified of the cancel.
     with (
         installation(tmp_path, url, lease_ms=3_600_000, worker_grace_ms=60_000) as core,
         working(core, app),
