@@ -88,8 +88,8 @@ def test_a_mark_or_options_make_a_question(s: Scene, left: Any) -> None:
 BAD = {
     "symlink": "cannot be opened",
     "hardlink": "hard link",
-    "fifo": "no plain file",
-    "directory": "no plain file",
+    "fifo": "not a plain file",
+    "directory": "not a plain file",
     "large": "over 1,048,576 bytes",
 }
 

@@ -1,4 +1,4 @@
-"""Agents under `detent up`, as a user has it: from detent.toml, by its token endpoint, through a kill."""
+"""Agents under `detent up`, configured in detent.toml: a task, its run token, and a kill."""
 
 import json
 import sys

@@ -185,7 +185,7 @@ def unresolved(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa:
     ("function", "text"),
     [
         (positional, "can be given by name"),
-        (strange, "annotated with Path, which cannot be made of a JSON payload"),
+        (strange, "annotated with Path, which cannot be made from JSON"),
         (wrong_run, "annotate it with Run"),
         (wrong_async_run, "annotate it with AsyncRun"),
         (wrong_sync_run, "annotate it with Run"),

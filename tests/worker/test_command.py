@@ -143,7 +143,7 @@ json.dump({"names": sorted(n for n in os.environ if n != "LC_CTYPE"),
   "open": is_open(int(sys.argv[1])), "group": os.getpgid(0) == os.getpid()},
   open(os.environ["DETENT_RESULT_FILE"], "w"))
 """
-TOLD = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
+VARIABLES = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
 
 
 def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
@@ -161,10 +161,12 @@ def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
     finally:
         os.close(inherited)
         os.close(other)
-    told = {f"DETENT_{name}" for name in (*TOLD.split(), "PROJECT", "PROJECT_DIR", "RESOURCE")}
+    given = {
+        f"DETENT_{name}" for name in (*VARIABLES.split(), "PROJECT", "PROJECT_DIR", "RESOURCE")
+    }
     names = set(found["names"])
-    assert told | {"HOME", "PATH"} <= names
-    assert names <= told | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+    assert given | {"HOME", "PATH"} <= names
+    assert names <= given | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
     assert (found["open"], found["group"]) == (False, True)
 
 
@@ -238,7 +240,7 @@ print("main", os.getpid(), flush=True)
 while True:
     time.sleep(0.05)
     try: print("still here", flush=True)
-    except OSError: pass  # nobody listens any more: that is no reason to go
+    except OSError: pass  # no reader is left any more: that is no reason to go
 """
 
 
