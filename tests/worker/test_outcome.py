@@ -55,7 +55,7 @@ def test_a_rate_limit_carries_its_reset() -> None:
     failure = run_outcome.of_exception(RateLimited("slow down", reset_at=reset))
     assert failure.reset_at == 1_893_456_000_000_000
     assert run_outcome.of_exception(RateLimited(reset_at=5)).reset_at == 5
-    with pytest.raises(ValueError, match="aware datetime"):
+    with pytest.raises(ValueError, match="a datetime with a time zone"):
         RateLimited(reset_at=datetime(2030, 1, 1))
 
 
