@@ -12,8 +12,8 @@ from bench.harness import Aim, Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from bench.processes import sending
 from bench.worker import Done, completed, submit, working
+from detent.app.app import App
 from detent.operations.context import Core
-from detent.worker.app import App
 
 PICKUPS = 150
 GAP_S = 0.02

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.peers import ROOT
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.engine import Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -20,8 +22,6 @@ from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
 from detent.store.store_url import open_store
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 
 #: How long a job of each kind keeps its worker, when it does not wait for the database.

@@ -10,7 +10,7 @@ from bench import processes
 from bench.harness import Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
 from bench.worker import Done, completed, submit, until, working
-from detent.worker.app import App
+from detent.app.app import App
 
 LEASES = 100
 LEASE_MS = 2_000

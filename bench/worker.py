@@ -12,13 +12,13 @@ from typing import Any
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.store.types import Query
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 
 JOBS = 8_000

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import architecture, decisions, reference, routes, surface, web_types
+from tools import architecture, decisions, python_api, reference, routes, surface, web_types
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
@@ -16,6 +16,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/decisions/index.md", decisions.index),
     *reference.PAGES.items(),
     *surface.PAGES.items(),
+    *python_api.PAGES.items(),
     *web_types.PAGES.items(),
     *routes.PAGES.items(),
 )

@@ -15,6 +15,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"testing"}),
     frozenset({"service"}),
     frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa", "qa_sample"}),
+    frozenset({"app"}),
     frozenset({"operations"}),
     frozenset({"feed", "views", "transfer", "submission"}),
     frozenset({"integrity"}),

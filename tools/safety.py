@@ -20,7 +20,7 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/__init__.py": "its own public names, from a table",
     "src/detent/cli/main.py": "its own commands, from a table",
     "src/detent/cli/reload.py": "looks whether a changed file can be compiled, and runs nothing",
-    "src/detent/worker/app.py": "the app that the operator has configured",
+    "src/detent/app/app.py": "the app that the operator has configured",
     "src/detent/transactional_enqueue.py": "places for values, from a table; the values are bound",
     "src/detent/store/list_sql.py": "columns are checked against the tables; values are bound",
     "src/detent/store/sqlite/table_copy.py": "names come from the schema",

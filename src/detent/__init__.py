@@ -7,12 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detent.client import AsyncClient, Client
-    from detent.errors import JobFailed
-    from detent.transactional_enqueue import intake_row
-    from detent.worker.app import App
-    from detent.worker.effects import NOT_DONE
-    from detent.worker.failures import (
+    from detent.app.app import App
+    from detent.app.async_run_context import AsyncRun
+    from detent.app.effects import NOT_DONE
+    from detent.app.failures import (
         Expired,
         Failure,
         NeedsUser,
@@ -20,9 +18,12 @@ if TYPE_CHECKING:
         RateLimited,
         ResourceFailed,
     )
-    from detent.worker.plan_runner import PlanRequest
-    from detent.worker.run_context import AsyncRun, Run
-    from detent.worker.step_history import StepResult
+    from detent.app.plan_request import PlanRequest
+    from detent.app.run_context import Run
+    from detent.app.step_result import StepResult
+    from detent.client import AsyncClient, Client
+    from detent.errors import JobFailed
+    from detent.transactional_enqueue import intake_row
 
 __all__ = [
     "NOT_DONE",
@@ -44,21 +45,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "NOT_DONE": "detent.worker.effects",
-    "App": "detent.worker.app",
+    "NOT_DONE": "detent.app.effects",
+    "App": "detent.app.app",
     "AsyncClient": "detent.client",
-    "AsyncRun": "detent.worker.run_context",
+    "AsyncRun": "detent.app.async_run_context",
     "Client": "detent.client",
-    "Expired": "detent.worker.failures",
-    "Failure": "detent.worker.failures",
+    "Expired": "detent.app.failures",
+    "Failure": "detent.app.failures",
     "JobFailed": "detent.errors",
-    "NeedsUser": "detent.worker.failures",
-    "NetworkError": "detent.worker.failures",
-    "PlanRequest": "detent.worker.plan_runner",
-    "RateLimited": "detent.worker.failures",
-    "ResourceFailed": "detent.worker.failures",
-    "Run": "detent.worker.run_context",
-    "StepResult": "detent.worker.step_history",
+    "NeedsUser": "detent.app.failures",
+    "NetworkError": "detent.app.failures",
+    "PlanRequest": "detent.app.plan_request",
+    "RateLimited": "detent.app.failures",
+    "ResourceFailed": "detent.app.failures",
+    "Run": "detent.app.run_context",
+    "StepResult": "detent.app.step_result",
     "intake_row": "detent.transactional_enqueue",
 }
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from zlib import crc32
 
 from detent import server_file
+from detent.app.app import App, load_app
 from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import McpServer
@@ -38,7 +39,6 @@ from detent.operations.context import Core
 from detent.operations.limits import save_limits
 from detent.operations.opener import open_core as open_core
 from detent.settings import Settings
-from detent.worker.app import App, load_app
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
 

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from detent.app.agent_presets import CLAUDE
+from detent.app.app import App
+from detent.app.handle import Handle
+from detent.app.prepared_submission import PreparedSubmission
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
@@ -17,10 +21,6 @@ from detent.operations.queries import why
 from detent.operations.registry import Caller
 from detent.store.types import LoggedEvent, Query
 from detent.testing import stand_in_agent
-from detent.worker.app import App
-from detent.worker.handle import Handle
-from detent.worker.runners.agent.presets import CLAUDE
-from detent.worker.submission_order import Order
 from detent.worker.worker import Worker
 from tests.worker.waiting import installation, until, working
 
@@ -75,7 +75,7 @@ class Scene:
         parent_id: str | None = None,
     ) -> str:
         """A task, queued; its id."""
-        order = self._order(payload, intent)
+        prepared = self._prepared(payload, intent)
         task_id = new_id()
         money = None if budget is None else budget_from(budget)
         command = c.SubmitTask(
@@ -85,7 +85,7 @@ class Scene:
             intent,
             "api",
             title="the bug",
-            payload=order.payload,
+            payload=prepared.payload,
             budget=money,
             parent_id=parent_id,
             options=self.app.intents[intent].declared.options,
@@ -97,14 +97,14 @@ class Scene:
 
     def submit_job(self, payload: Any = None) -> Handle[Any]:
         """The same as a job alone."""
-        self.handle = self.app.place(self._order(payload))
+        self.handle = self.app.submit_prepared(self._prepared(payload))
         return self.handle
 
-    def _order(self, payload: Any, intent: str = "fix") -> Order:
+    def _prepared(self, payload: Any, intent: str = "fix") -> PreparedSubmission:
         if "fix" not in self.app.intents:
             self.intent()
         given = payload if payload is not None else {"bug": "it is broken"}
-        return self.app.bind(self.core).order(intent, given, (), {})
+        return self.app.bind(self.core).prepare(intent, given, (), {})
 
     @contextmanager
     def working(self, **options: Any) -> Iterator[Worker]:
@@ -191,12 +191,12 @@ class Scene:
         return self.core.settings.data_dir / "workspaces" / owner / "work"
 
     def sessions(self) -> list[dict[str, Any]]:
-        """What the stand-in remembers: its sessions, oldest first, with what it was told."""
+        """The sessions that the stand-in has stored, oldest first, with their prompts."""
         projects = self.core.settings.data_dir / "agents" / "stand-in" / "projects"
         files = sorted(projects.glob("*/*.json"), key=lambda file: file.stat().st_mtime_ns)
         return [{"id": file.stem, **json.loads(file.read_text())} for file in files]
 
-    def told(self) -> list[str]:
+    def prompts(self) -> list[str]:
         """Every prompt of the last session."""
         prompts: list[str] = self.sessions()[-1]["prompts"]
         return prompts

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from detent.app.agent_config import agent_from, filled
+from detent.app.agent_presets import PRESETS
+from detent.app.app import App
+from detent.app.handlers import AgentHandler
+from detent.app.prompt_template import fill_template
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import STARTER, agents_from, intents_from
-from detent.worker.app import App
-from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.agent.agent_config import agent_from, filled
-from detent.worker.runners.agent.presets import PRESETS
 from detent.worker.runners.agent.prompt import (
     LONGEST_ARGUMENT,
     as_argument,
-    asked_for,
     opening,
     too_long,
 )
@@ -96,7 +96,7 @@ def test_the_intents_to_start_with_have_their_agents() -> None:
     app = App.from_config(intents_from({}), agents_from({}))
     assert set(STARTER) <= set(app.intents)
     agents = [name for name, row in STARTER.items() if "agent" in row]
-    assert all(isinstance(app.intents[name].runner, AgentRunner) for name in agents)
+    assert all(isinstance(app.intents[name].handler, AgentHandler) for name in agents)
 
 
 def test_agents_must_be_tables() -> None:
@@ -110,11 +110,11 @@ def test_agents_must_be_tables() -> None:
 def test_a_prompt_has_the_payload_and_its_fields() -> None:
     payload = {"file": "a.py", "lines": [1, 2], "deep": {"er": "x"}}
     template = "{title}: fix {payload.file} {payload.lines} {payload.deep.er} {curly} {payload}"
-    text = asked_for(template, payload, "Title")
+    text = fill_template(template, payload, "Title")
     assert text.startswith("Title: fix a.py [\n 1,\n 2\n] x {curly} {")
     assert '"file": "a.py"' in text
-    assert asked_for("Do: {payload}", "as I say", "") == "Do: as I say"
-    assert asked_for("{title}\n\n{payload}", None, "only a title") == "only a title"
+    assert fill_template("Do: {payload}", "as I say", "") == "Do: as I say"
+    assert fill_template("{title}\n\n{payload}", None, "only a title") == "only a title"
 
 
 @pytest.mark.parametrize("template", ["", 3, "{payload.}", "{payload[0]}", "{title.x}"])
@@ -124,7 +124,7 @@ def test_a_prompt_that_is_none_is_refused_at_the_start(template: Any) -> None:
 
 
 def test_braces_in_a_payload_are_only_text() -> None:
-    assert asked_for("{payload}", "{title} {payload.x}", "T") == "{title} {payload.x}"
+    assert fill_template("{payload}", "{title} {payload.x}", "T") == "{title} {payload.x}"
 
 
 def test_an_argument_is_never_an_option_and_never_too_long() -> None:
@@ -154,8 +154,8 @@ def test_a_very_long_prompt_is_given_as_a_file(s: Scene) -> None:
     s.submit({"text": "x" * 300_000})
     with s.working():
         s.rests("ready")
-    [told] = s.told()
-    file = told.removeprefix("Read the file ").removesuffix(" and do what it says.")
+    [prompt] = s.prompts()
+    file = prompt.removeprefix("Read the file ").removesuffix(" and do what it says.")
     assert Path(file).read_text().startswith("Fix this: {")
 
 

@@ -109,7 +109,7 @@ def test_a_spent_part_of_a_shared_budget_is_followed_by_the_next(s: Scene) -> No
     s.app.intent("top")(lambda: None)
     s.app.intent("elsewhere")(lambda: None)
     parent = s.submit(payload={}, intent="top", budget=1.0)
-    s.submit(payload={}, intent="elsewhere", parent_id=parent)  # nobody works on it here
+    s.submit(payload={}, intent="elsewhere", parent_id=parent)  # no worker here executes it
     del s.app.intents["elsewhere"]
     s.submit(parent_id=parent)
     with s.working():
@@ -147,8 +147,8 @@ def test_a_total_that_goes_back_or_is_none_is_not_believed(s: Scene) -> None:
 
 @pytest.mark.parametrize("status", [429, 529])
 def test_a_rate_limit_is_no_failure_and_waits_as_long_as_was_said(s: Scene, status: int) -> None:
-    told = {"retry_delay_ms": 3_600_000, "error_status": status}
-    s.script([{"retry": told}, {"api_error": status}])
+    delay = {"retry_delay_ms": 3_600_000, "error_status": status}
+    s.script([{"retry": delay}, {"api_error": status}])
     s.submit()
     with s.working():
         task = s.rests("blocked")
@@ -181,7 +181,7 @@ def test_a_denied_tool_asks_a_person_who_keeps_the_result(s: Scene) -> None:
         s.do(c.AnswerTask(task_id, "keep"))
         s.rests("ready")
     assert s.result()["text"] == "half of it"
-    assert len(s.told()) == 1  # no second process was started for it
+    assert len(s.prompts()) == 1  # no second process was started for it
 
 
 def test_a_denied_tool_asks_a_person_who_lets_it_go_on(s: Scene) -> None:
@@ -192,7 +192,7 @@ def test_a_denied_tool_asks_a_person_who_lets_it_go_on(s: Scene) -> None:
         s.do(c.AnswerTask(task_id, "go on"))
         s.rests("ready")
     assert s.result()["text"] == "all of it"
-    assert "A person has looked" in s.told()[1]
+    assert "A person has reviewed" in s.prompts()[1]
 
 
 def test_a_denied_tool_fails_by_policy(s: Scene) -> None:
@@ -271,7 +271,7 @@ def test_a_worker_that_stops_hands_back_and_the_next_goes_on(s: Scene) -> None:
         until(lambda: s.sessions() and "half" in s.output(), "the agent began")
     with s.working():
         s.rests("ready")
-    assert s.told()[1] == (
+    assert s.prompts()[1] == (
         "Your previous execution was interrupted. Please continue where you left off."
     )
     assert len(s.sessions()) == 1

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.run_context import Run
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.run_context import AsyncRun, Run
 from tests.agents.scene import Scene
 from tests.worker.waiting import done, error_of, until
 
@@ -24,7 +25,7 @@ def test_an_agent_without_its_evidence_has_failed(s: Scene) -> None:
     with s.working():
         s.rests("failed")
     assert s.run()["error"] == (
-        "the work ended well, but left no evidence of type qa_report, which fix requires"
+        "the run succeeded, but left no evidence of type qa_report, which fix requires"
     )
 
 

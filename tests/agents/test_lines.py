@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detent.app.agent_config import Agent, agent_from
 from detent.kernel import commands as c
-from detent.worker.runners.agent.agent_config import Agent, agent_from
 from detent.worker.runners.agent.exit_status import end_of
 from detent.worker.runners.agent.output_parser import MAX_SHOWN, Lines, Reader
 from tests.agents.scene import Scene

@@ -1,4 +1,4 @@
-"""Sessions: questions, rejections, time-outs and lost sessions, and what the agent is told."""
+"""Sessions: questions, rejections, time-outs and lost sessions, and the prompts of the agent."""
 
 import dataclasses
 import shutil
@@ -29,7 +29,7 @@ def test_an_answer_goes_on_in_the_same_session_and_directory(s: Scene) -> None:
         assert task.blocked_by == "question"
         assert task.blocked_detail["text"] == "Which branch?"
         assert task.blocked_detail["options"] == ["main", "next"]
-        until(lambda: not len(worker.holds), "the place was free")
+        until(lambda: not len(worker.held_jobs), "the place was free")
         s.do(c.AnswerTask(task_id, "main"))
         s.rests("ready")
     [session] = s.sessions()
@@ -47,7 +47,7 @@ def test_a_question_expires_into_its_default(s: Scene) -> None:
     s.submit()
     with s.working():
         s.rests("ready")
-    assert s.told()[1] == "You asked: Which branch?\nThe answer: next"
+    assert s.prompts()[1] == "You asked: Which branch?\nThe answer: next"
 
 
 def test_a_question_that_expires_without_a_default_says_so(s: Scene) -> None:
@@ -55,7 +55,7 @@ def test_a_question_that_expires_without_a_default_says_so(s: Scene) -> None:
     s.submit()
     with s.working():
         s.rests("ready")
-    assert s.told()[1].startswith("Nobody answered your question in time: Well?")
+    assert s.prompts()[1].startswith("Your question was not answered in time: Well?")
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_an_agent_may_allow_own_words(s: Scene) -> None:
         assert s.rests("blocked").blocked_detail["other"] is True
         s.do(c.AnswerTask(task_id, "neither"))
         s.rests("ready")
-    assert s.told()[1].endswith("The answer: neither")
+    assert s.prompts()[1].endswith("The answer: neither")
 
 
 BAD = {
     "symlink": "cannot be opened",
     "hardlink": "hard link",
-    "fifo": "no plain file",
-    "directory": "no plain file",
+    "fifo": "not a plain file",
+    "directory": "not a plain file",
     "large": "over 1,048,576 bytes",
 }
 
@@ -115,7 +115,7 @@ def test_a_question_file_that_is_none_is_asked_about(s: Scene, how: str) -> None
         assert "really?" not in task.blocked_detail["text"]
         s.do(c.AnswerTask(task_id, "write it as a plain file"))
         s.rests("ready")
-    assert "write it as a plain file" in s.told()[1]
+    assert "write it as a plain file" in s.prompts()[1]
     assert len(s.sessions()) == 1
 
 
@@ -153,7 +153,7 @@ def test_a_timed_out_task_is_resumed_or_begun_anew(s: Scene) -> None:
         let_pass(worker, 3_600)
         s.rests("timed_out")
         s.do(c.ResumeTask(task_id))
-        until(lambda: len(s.told()) == 2, "the agent goes on")
+        until(lambda: len(s.prompts()) == 2, "the agent goes on")
         let_pass(worker, 3_600)
         until(lambda: len(s.runs()) == 2 and s.task().state == "timed_out", "it timed out again")
         s.do(c.RetryTask(task_id))
@@ -234,12 +234,12 @@ def test_a_session_on_another_machine_is_left_behind_with_its_history(s: Scene) 
         s.do(c.AnswerTask(task_id, "next"))
     with scene_without_grace(s):
         s.rests("ready")
-    assert "The answer: next" in s.told()[0]
+    assert "The answer: next" in s.prompts()[0]
     assert any("on another machine" in note for note in s.notes())
 
 
 def scene_without_grace(s: Scene) -> Any:
-    """The same installation for a worker that waits for nobody."""
+    """The same installation for a worker that does not wait for a session's worker."""
     s.core.settings = dataclasses.replace(s.core.settings, worker_session_grace_ms=0)
     return s.working()
 
@@ -268,7 +268,7 @@ def test_work_is_left_to_the_worker_that_holds_its_session(shared: Scene, tmp_pa
         stranger.intent()
         assert settings.worker_session_grace_ms == 10_000
         with stranger.working(name="stranger") as worker:
-            until(lambda: worker.claimer._in_vain > 0, "it has looked and left it alone")
+            until(lambda: worker.claimer._empty_claims > 0, "it has looked and left it alone")
             assert s.task().state == "queued"
             with s.working(name="holder"):
                 s.rests("ready")
@@ -293,7 +293,7 @@ def test_a_failed_attempt_on_the_board_goes_on_where_it_was(s: Scene) -> None:
     s.submit(lifecycle="board")
     with s.working():
         until(lambda: s.task().state == "done", "it was done")
-    assert s.told()[1].startswith("Your previous execution failed: the agent stand-in")
+    assert s.prompts()[1].startswith("Your previous execution failed: the agent stand-in")
 
 
 def test_steps_of_a_plan_have_sessions_of_their_own_in_one_directory(s: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Agents under `detent up`, as a user has it: from detent.toml, by its door, through a kill."""
+"""Agents under `detent up`, configured in detent.toml: a task, its run token, and a kill."""
 
 import json
 import sys
@@ -83,8 +83,10 @@ def test_an_agent_goes_on_after_a_kill_and_speaks_through_its_own_door(
     assert (task["session_id"], task["spent"]) == (session, 0.3)
     assert detent.run("accept", task_id).returncode == 0
     assert detent.task(task_id)["state"] == "completed"
-    told = json.loads(next((detent.data / "agents").glob("claude/projects/*/*.json")).read_text())
-    assert [text.partition("\n")[0] for text in told["prompts"]] == [
+    session = json.loads(
+        next((detent.data / "agents").glob("claude/projects/*/*.json")).read_text()
+    )
+    assert [text.partition("\n")[0] for text in session["prompts"]] == [
         "Fix this bug: a leak",
         "Your previous execution was interrupted. Please continue where you left off.",
         "You asked: Shall I?",

@@ -6,11 +6,11 @@ from textwrap import dedent
 
 import pytest
 
+from detent.app.app import App
 from detent.intent_config import agents_from, intents_from
 from detent.operations.limits import limits_from
 from detent.operations.thresholds import check
 from detent.settings import load
-from detent.worker.app import App
 from tests.docs.pages import ROOT
 
 PAGES = sorted(

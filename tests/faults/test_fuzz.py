@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from detent import failpoints
 from detent.addresses import networks
+from detent.app.agent_config import agent_from
 from detent.cli import typed_values
 from detent.errors import DetentError
 from detent.gateway import auth, strict_json
@@ -38,7 +39,6 @@ from detent.settings import Settings, load
 from detent.store.codec import read_event
 from detent.submission.options import checked_options
 from detent.transfer import archive
-from detent.worker.runners.agent.agent_config import agent_from
 from detent.worker.runners.agent.agent_files import asked_from
 from detent.worker.runners.agent.output_parser import Lines, Reader
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
 from detent.engine import Engine
 from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.store.memory import MemoryStore
-from detent.worker.app import App
 from tests.worker.waiting import DEADLINE_S, installation, until, working
 
 
@@ -54,15 +54,15 @@ def test_a_plan_whose_worker_meets_a_fault_is_taken_up_again(
 ) -> None:
     from detent.worker.plan_runner import PlanRun
 
-    attempt, failed = PlanRun._attempt, threading.Event()
+    active_run, failed = PlanRun._active_run, threading.Event()
 
     def fail_once(self: PlanRun, *args: Any) -> Any:
         if not failed.is_set():
             failed.set()
             raise RuntimeError("unexpected")
-        return attempt(self, *args)
+        return active_run(self, *args)
 
-    monkeypatch.setattr(PlanRun, "_attempt", fail_once)
+    monkeypatch.setattr(PlanRun, "_active_run", fail_once)
     app = App()
     app.register("part", lambda: 1, {})
     app.plan("planned", [{"name": "only", "intent": "part"}])

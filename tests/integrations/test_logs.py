@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent import program_log, redaction
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.errors import Misconfigured
 from detent.settings import Settings
 from detent.testing.harness import Harness
 from detent.worker import run_outcome
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from detent.worker.run_files import RunFiles
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 

@@ -11,6 +11,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from detent import feed
+from detent.app.app import App
+from detent.app.failures import NetworkError
+from detent.app.run_context import Run
 from detent.engine import CommandRequest, Engine
 from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
@@ -28,9 +31,6 @@ from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import NetworkError
-from detent.worker.run_context import Run
 from tests.gateway.installation import DEADLINE_S, until
 
 PERSON = c.Actor("person")

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.errors import Forbidden, Invalid, NotFound
 from detent.operations import queries
 from detent.operations.registry import Caller, call
 from detent.testing.audit import audit
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from tests.operations.operations_client import OperationsClient
 
 # ---- earlier times ---------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from detent.app.app import App
 from detent.engine.claims import ClaimRequest, waiting
 from detent.errors import DetentError
-from detent.worker.app import App
 from detent.worker.worker import Worker
 from tests.operations.installation import OURS, LocalInstallation, local_installation
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.operations.run_output import append_output, read_bytes
@@ -14,8 +16,6 @@ from detent.testing.clock import VirtualClock
 from detent.testing.harness import Harness
 from detent.transfer.exporter import Exported, export_task
 from detent.transfer.importer import Imported, import_archive
-from detent.worker.app import App
-from detent.worker.run_context import Run
 
 PERSON = c.Actor("person:ann")
 DAY_US = 86_400_000_000

@@ -16,6 +16,8 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from detent import intake_row
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.cli import output
 from detent.cli.main import cli
 from detent.engine.claims import ClaimRequest
@@ -24,8 +26,6 @@ from detent.keeper import intake_drain
 from detent.operations.registry import OWNER, call
 from detent.service import mcp_tools
 from detent.store.types import Query
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 from tests.operations.agent import Agent

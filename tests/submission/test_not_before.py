@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.engine.claims import ClaimRequest
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
@@ -14,8 +16,6 @@ from detent.operations.registry import OWNER, call
 from detent.submission.delay import Delay, delay_from
 from detent.testing.harness import Harness
 from detent.views import utc
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from tests.operations.installation import LocalInstallation, local_installation
 from tests.worker.waiting import done, installation, until
 

@@ -12,12 +12,12 @@ import msgspec
 import pydantic
 import pytest
 
+from detent.app.app import App
+from detent.app.arguments import Parameters
 from detent.errors import Invalid
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.submission.schema import Checker
-from detent.worker.app import App
-from detent.worker.arguments import Parameters
 from detent.worker.worker import Worker
 from tests.worker.waiting import working
 

@@ -1,6 +1,6 @@
 """Worker processes to be killed: `python -m tests.worker.fleet DIRECTORY NAME LEASE_MS [URL]`.
 
-Handlers leave a mark in a ledger file outside the store whenever they begin and end.
+Handlers append a line to a file outside the store when they begin and when they end.
 """
 
 import os
@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from detent.worker.app import App
-from detent.worker.run_context import Run
+from detent.app.app import App
+from detent.app.run_context import Run
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation
 
@@ -23,20 +23,20 @@ SETTINGS: dict[str, Any] = {
     "worker_poll_ms": 50,
     "worker_grace_ms": 500,
 }
-LEDGER = "ledger"
+MARKS = "marks"
 #: The file that lets every step end; with the name of a step, that one.
 GO = "go"
 
 
 def mark(directory: Path, *words: str) -> None:
-    """One line, written at once: appends of a few bytes are not torn."""
-    descriptor = os.open(directory / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    """Append one line in one write: appends of a few bytes are atomic."""
+    descriptor = os.open(directory / MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, (" ".join(words) + "\n").encode())
     os.close(descriptor)
 
 
 def marks(directory: Path) -> list[list[str]]:
-    path = directory / LEDGER
+    path = directory / MARKS
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -9,13 +9,14 @@ import msgspec
 import pydantic
 import pytest
 
+from detent.app.app import App, load_app
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import JobFailed
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.errors import Invalid, Misconfigured, Refused, TooLarge
 from detent.kernel import commands as c
 from detent.testing.harness import Harness
-from detent.worker.app import App, load_app
-from detent.worker.failures import JobFailed
-from detent.worker.handle import Handle
-from detent.worker.run_context import AsyncRun, Run
 
 
 @dataclass
@@ -184,7 +185,7 @@ def unresolved(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa:
     ("function", "text"),
     [
         (positional, "can be given by name"),
-        (strange, "annotated with Path, which cannot be made of a JSON payload"),
+        (strange, "annotated with Path, which cannot be made from JSON"),
         (wrong_run, "annotate it with Run"),
         (wrong_async_run, "annotate it with AsyncRun"),
         (wrong_sync_run, "annotate it with Run"),
@@ -204,7 +205,7 @@ def test_a_handler_that_cannot_be_called_is_refused_at_import(function: Any, tex
         ({"timeout_s": 0}, "timeout_s must be a number of seconds"),
         ({"timeout_s": True}, "timeout_s must be a number of seconds"),
         ({"timeout": 3}, "there is no option 'timeout'"),
-        ({"concurrency_key": "r:{missing}"}, "which is no parameter of the handler"),
+        ({"concurrency_key": "r:{missing}"}, "which is not a parameter of the handler"),
         ({"concurrency_key": "r:{a.b}"}, "is not the name of a payload field"),
         ({"capabilities_required": "gpu"}, "capabilities_required"),
         ({"max_parallel_steps": 0}, "max_parallel_steps must be"),
@@ -269,7 +270,7 @@ def test_intents_of_a_configuration_are_commands_or_come_from_an_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_app.py").write_text(
-        "from detent.worker.app import App\napp = App()\napp.intent('fix')(lambda: 'fixed')\n"
+        "from detent.app.app import App\napp = App()\napp.intent('fix')(lambda: 'fixed')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     config: dict[str, dict[str, Any]] = {

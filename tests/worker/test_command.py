@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import JobFailed
+from detent.app.handlers import checked_argv
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.worker.app import App
-from detent.worker.failures import JobFailed
-from detent.worker.runners.command_runner import checked, filled
+from detent.worker.runners.command_runner import filled
 from detent.worker.runners.process_group import Group, Records, start_ticks
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation, let_pass, until, working
@@ -46,7 +47,7 @@ def is_gone(pid: int) -> bool:
 
 
 def test_fields_of_the_payload_stand_as_whole_elements() -> None:
-    argv = checked(["git", "clone", "{payload.repo.url}", "--depth", "{payload.depth}"])
+    argv = checked_argv(["git", "clone", "{payload.repo.url}", "--depth", "{payload.depth}"])
     payload = {"repo": {"url": "https://x"}, "depth": 3, "more": True}
     assert filled(argv, payload) == ["git", "clone", "https://x", "--depth", "3"]
     assert filled(["x", "{payload.more}"], payload) == ["x", "true"]
@@ -59,10 +60,10 @@ def test_fields_of_the_payload_stand_as_whole_elements() -> None:
         ([], "a list of texts"),
         (["pytest", 3], "a list of texts"),
         ([""], "a list of texts"),
-        (["{payload.program}"], "never from a payload"),
-        (["sh", "-c", "echo {payload.name}"], "an element of its own"),
-        (["echo", "--name={payload.name}"], "an element of its own"),
-        (["echo", "{payload}"], "an element of its own"),
+        (["{payload.program}"], "a payload cannot name"),
+        (["sh", "-c", "echo {payload.name}"], "must be a whole element of the command"),
+        (["echo", "--name={payload.name}"], "must be a whole element of the command"),
+        (["echo", "{payload}"], "must be a whole element of the command"),
     ],
 )
 def test_a_command_that_is_none_is_refused_at_import(argv: Any, text: str) -> None:
@@ -142,7 +143,7 @@ json.dump({"names": sorted(n for n in os.environ if n != "LC_CTYPE"),
   "open": is_open(int(sys.argv[1])), "group": os.getpgid(0) == os.getpid()},
   open(os.environ["DETENT_RESULT_FILE"], "w"))
 """
-TOLD = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
+VARIABLES = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
 
 
 def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
@@ -160,10 +161,12 @@ def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
     finally:
         os.close(inherited)
         os.close(other)
-    told = {f"DETENT_{name}" for name in (*TOLD.split(), "PROJECT", "PROJECT_DIR", "RESOURCE")}
+    given = {
+        f"DETENT_{name}" for name in (*VARIABLES.split(), "PROJECT", "PROJECT_DIR", "RESOURCE")
+    }
     names = set(found["names"])
-    assert told | {"HOME", "PATH"} <= names
-    assert names <= told | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+    assert given | {"HOME", "PATH"} <= names
+    assert names <= given | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
     assert (found["open"], found["group"]) == (False, True)
 
 
@@ -237,7 +240,7 @@ print("main", os.getpid(), flush=True)
 while True:
     time.sleep(0.05)
     try: print("still here", flush=True)
-    except OSError: pass  # nobody listens any more: that is no reason to go
+    except OSError: pass  # no reader is left any more: that is no reason to go
 """
 
 

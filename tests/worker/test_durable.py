@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import Expired
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.errors import Refused
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import Expired
-from detent.worker.handle import Handle
-from detent.worker.run_context import AsyncRun, Run
 from tests.worker.waiting import done, error_of
 
 WEEK_S = 7 * 86_400
@@ -27,12 +28,12 @@ class Size:
     height: int
 
 
-def three_steps(ledger: list[str]) -> App:
+def three_steps(calls: list[str]) -> App:
     """A handler whose steps leave a mark outside the store each time they are executed."""
     app = App()
 
     def mark(name: str) -> str:
-        ledger.append(name)
+        calls.append(name)
         return name
 
     @app.intent("three")
@@ -43,30 +44,30 @@ def three_steps(ledger: list[str]) -> App:
 
 
 def test_a_step_is_executed_once_and_its_result_is_found_again() -> None:
-    ledger: list[str] = []
-    h = Harness(three_steps(ledger))
+    calls: list[str] = []
+    h = Harness(three_steps(calls))
     h.crash(after="b")
     handle = h.submit("three")
     h.drain()
-    assert ledger == ["a", "b"]
+    assert calls == ["a", "b"]
     assert handle.state() == "running"
     h.drain(advance=True)
     assert done(handle) == ["a", "b", "c"]
-    assert ledger == ["a", "b", "c"]
+    assert calls == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("write", range(8))
 def test_a_crash_at_every_boundary_repeats_at_most_the_step_in_flight(write: int) -> None:
     """Writes: three checkpoints and the report, each with a moment before and one after it."""
-    ledger: list[str] = []
-    h = Harness(three_steps(ledger))
+    calls: list[str] = []
+    h = Harness(three_steps(calls))
     h.crash_at(write)
     handle = h.submit("three")
     h.drain(advance=True)
     assert done(handle) == ["a", "b", "c"]
     in_flight = write % 2 == 0 and write < 6
-    assert len(ledger) == 3 + in_flight
-    repeated = [name for name in "abc" if ledger.count(name) > 1]
+    assert len(calls) == 3 + in_flight
+    repeated = [name for name in "abc" if calls.count(name) > 1]
     assert repeated == (["abc"[write // 2]] if in_flight else [])
 
 
@@ -103,17 +104,17 @@ def test_a_name_used_twice_in_one_pass_is_an_error_that_says_what_to_do() -> Non
     h = Harness(app)
     handle = h.submit("twice", options={"retry": {"retries": 0}})
     h.drain()
-    assert "'fetch' was used before in this pass" in error_of(handle)
+    assert "'fetch' was used before in this execution" in error_of(handle)
     assert "in a loop, put the index into the name" in error_of(handle)
 
 
 def test_steps_of_a_coroutine_may_be_coroutines() -> None:
-    app, ledger = App(), []
+    app, calls = App(), []
 
     @app.intent("async")
     async def handler(run: AsyncRun, start: int) -> int:
         async def add(amount: int) -> int:
-            ledger.append(amount)
+            calls.append(amount)
             return start + amount
 
         first = await run.step("add", add, 2)
@@ -126,7 +127,7 @@ def test_steps_of_a_coroutine_may_be_coroutines() -> None:
     assert handle.state() == "parked"
     h.drain(advance=True)
     assert done(handle) == 6
-    assert ledger == [2]
+    assert calls == [2]
 
 
 def test_an_async_function_in_a_plain_handler_is_refused() -> None:
@@ -142,7 +143,7 @@ def test_an_async_function_in_a_plain_handler_is_refused() -> None:
     h = Harness(app)
     handle = h.submit("mixed", options={"retry": {"retries": 0}})
     h.drain()
-    assert "make the handler async" in error_of(handle)
+    assert "Declare the handler with `async def`" in error_of(handle)
 
 
 # ---- code that has changed ------------------------------------------------------------------
@@ -190,7 +191,7 @@ def test_recorded_names_that_the_code_passes_by_are_noticed() -> None:
     assert handle.state() == "completed"
     note = last_note(h, handle)
     assert "charge, sleep" in note
-    assert "run again under its new name" in note
+    assert "A renamed step is executed again under its new name" in note
 
 
 def last_note(h: Harness, handle: Handle[Any]) -> str:
@@ -236,12 +237,12 @@ def test_finally_runs_when_a_handler_is_suspended() -> None:
 
 
 def test_a_handler_sleeps_for_a_week_across_restarts() -> None:
-    app, ledger = App(), []
+    app, calls = App(), []
 
     @app.intent("weekly")
     def weekly(run: Run) -> int:
         before = run.step("before", run.now)
-        ledger.append("pass")
+        calls.append("pass")
         run.sleep(WEEK_S)
         return run.now() - before
 
@@ -257,7 +258,7 @@ def test_a_handler_sleeps_for_a_week_across_restarts() -> None:
     first.clock.advance(seconds=1)
     assert second.drain() == 1
     assert done(handle) == WEEK_S * 1_000_000
-    assert ledger == ["pass", "pass"]
+    assert calls == ["pass", "pass"]
 
 
 def signalled(run: Run) -> Any:
@@ -304,7 +305,7 @@ def test_a_wait_without_its_signal_expires() -> None:
 
 
 def _line_of(text: str) -> str:
-    """The first line of this file that has the text: what somebody who reads an error looks up."""
+    """The first line of this file that contains the text, as an error message names it."""
     lines = Path(__file__).read_text("utf-8").splitlines()
     return f"{__file__}:{next(at for at, line in enumerate(lines, 1) if text in line)}"
 
@@ -320,7 +321,7 @@ def test_what_nobody_answers_names_the_line_that_asked() -> None:
     asked = h.submit("poll")
     h.drain(advance=True)
     place = _line_of("Who goes there?")
-    words = "nobody answered 'Who goes there?' within 60 s"
+    words = "the question 'Who goes there?' was not answered within 60 s"
     assert error_of(asked).endswith(f"Expired: {words} ({place})")
 
 
@@ -393,4 +394,4 @@ def test_a_sleep_that_makes_no_sense_is_refused(seconds: Any) -> None:
     h = Harness(app)
     handle = h.submit("sleepy", options={"retry": {"retries": 0}})
     h.drain()
-    assert "a wait lasts from 0 to" in error_of(handle)
+    assert "a wait must last from 0 to" in error_of(handle)

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.effects import NOT_DONE, NotDone
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.effects import NOT_DONE, NotDone
-from detent.worker.handle import Handle
-from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of
 
 
 def paying(
-    policy: str, ledger: list[str], reconcile: Callable[[str], int | NotDone] | None = None
+    policy: str, performed: list[str], reconcile: Callable[[str], int | NotDone] | None = None
 ) -> App:
     app = App()
 
     def pay(amount: int, *, idempotency_key: str) -> int:
-        ledger.append(idempotency_key)
+        performed.append(idempotency_key)
         return amount
 
     @app.intent("pay")
@@ -30,35 +30,35 @@ def paying(
 
 
 def test_an_effect_is_done_once_and_its_key_is_the_same_in_every_attempt() -> None:
-    ledger: list[str] = []
-    h = Harness(paying("idempotent", ledger))
+    performed: list[str] = []
+    h = Harness(paying("idempotent", performed))
     h.crash_at(2)  # BeginEffect is written; the effect has happened; its end is not
     handle = h.submit("pay")
     h.drain(advance=True)
     assert done(handle) == 7
-    assert ledger == [f"{handle.job_id}:charge"] * 2
+    assert performed == [f"{handle.job_id}:charge"] * 2
 
 
 @pytest.mark.parametrize(("happened", "calls"), [(True, 1), (False, 2)])
 def test_an_effect_cut_off_is_reconciled(happened: bool, calls: int) -> None:
-    ledger: list[str] = []
+    performed: list[str] = []
     asked: list[str] = []
 
     def look_up(key: str) -> int | NotDone:
         asked.append(key)
         return 7 if happened else NOT_DONE
 
-    h = Harness(paying("reconcile", ledger, look_up))
+    h = Harness(paying("reconcile", performed, look_up))
     h.crash_at(2)
     handle = h.submit("pay")
     h.drain(advance=True)
     assert done(handle) == 7
     assert asked == [f"{handle.job_id}:charge"]
-    assert len(ledger) == calls
+    assert len(performed) == calls
 
 
-def cut_off_and_asked(ledger: list[str]) -> tuple[Harness, Handle[Any]]:
-    h = Harness(paying("manual", ledger))
+def cut_off_and_asked(performed: list[str]) -> tuple[Harness, Handle[Any]]:
+    h = Harness(paying("manual", performed))
     h.crash_at(2)
     handle = h.submit("pay", lifecycle="board")
     h.drain(advance=True)
@@ -68,25 +68,25 @@ def cut_off_and_asked(ledger: list[str]) -> tuple[Harness, Handle[Any]]:
 
 
 def test_a_person_decides_about_an_effect_with_policy_manual() -> None:
-    ledger: list[str] = []
-    h, handle = cut_off_and_asked(ledger)
+    performed: list[str] = []
+    h, handle = cut_off_and_asked(performed)
     task = handle.task()
     assert task is not None
     assert task.blocked_by == "needs_user"
-    assert "nobody knows whether it happened" in task.blocked_detail["text"]
+    assert "it is unknown whether it happened" in task.blocked_detail["text"]
     handle.answer("again")
     h.drain()
     assert done(handle) == 7
-    assert len(ledger) == 2
+    assert len(performed) == 2
 
 
 def test_a_person_says_that_the_effect_happened() -> None:
-    ledger: list[str] = []
-    h, handle = cut_off_and_asked(ledger)
+    performed: list[str] = []
+    h, handle = cut_off_and_asked(performed)
     handle.answer("done")
     h.drain()
     assert done(handle) is None
-    assert len(ledger) == 1
+    assert len(performed) == 1
 
 
 def test_a_person_says_that_the_effect_must_not_go_on() -> None:
@@ -97,17 +97,17 @@ def test_a_person_says_that_the_effect_must_not_go_on() -> None:
 
 
 def test_an_effect_cut_off_again_asks_again() -> None:
-    ledger: list[str] = []
-    h, handle = cut_off_and_asked(ledger)
+    performed: list[str] = []
+    h, handle = cut_off_and_asked(performed)
     handle.answer("again")
     h.crash_at(2)  # "begun again" is written; the effect has happened a second time; its end is not
     h.drain(advance=True)
     assert handle.state() == "blocked"
-    assert len(ledger) == 2
+    assert len(performed) == 2
     handle.answer("done")
     h.drain()
     assert handle.state() == "done"
-    assert len(ledger) == 2
+    assert len(performed) == 2
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.run_context import Run
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.run_output import read_bytes, read_output
 from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
-from detent.worker.app import App
-from detent.worker.output_uploader import Keeping
-from detent.worker.run_context import AsyncRun, Run
+from detent.worker.output_uploader import OutputUploader
 from detent.worker.run_files import RunFiles
 from tests.worker.waiting import DEADLINE_S, until, working
 
@@ -179,13 +180,13 @@ class Shared(MemoryStore):
 def test_many_small_writes_become_few_pieces(tmp_path: Path) -> None:
     store = Shared()
     outputs: Any = store.outputs
-    keeping = Keeping(store)
-    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
-    keeping.start()
+    uploader = OutputUploader(store)
+    files = RunFiles(tmp_path, "r", on_output=uploader.on_output)
+    uploader.start()
     for number in range(1_000):
         files.write(f"{number}\n")
     until(lambda: files.sent == files.written)
-    keeping.stop()
+    uploader.stop()
     assert outputs.text() == files.output()
     assert len(outputs.pieces) < 100
 
@@ -194,25 +195,25 @@ def test_output_that_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
     store = Shared()
     outputs: Any = store.outputs
     outputs.away = 2
-    keeping = Keeping(store)
-    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
+    uploader = OutputUploader(store)
+    files = RunFiles(tmp_path, "r", on_output=uploader.on_output)
     files.write("kept in the file meanwhile")
-    keeping.ended(files)
+    uploader.ended(files)
     assert outputs.pieces == []
-    keeping.start()
+    uploader.start()
     until(lambda: files.sent == files.written)
-    keeping.stop()
+    uploader.stop()
     assert outputs.text() == b"kept in the file meanwhile"
 
 
 def test_what_is_left_when_the_worker_stops_is_sent(tmp_path: Path) -> None:
     store = Shared()
     outputs: Any = store.outputs
-    keeping = Keeping(store)
-    keeping.start()
-    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
+    uploader = OutputUploader(store)
+    uploader.start()
+    files = RunFiles(tmp_path, "r", on_output=uploader.on_output)
     files.write("last words")
-    keeping.stop()
+    uploader.stop()
     assert outputs.text() == b"last words"
 
 
@@ -227,7 +228,7 @@ def test_output_never_leaves_the_directory(tmp_path: Path) -> None:
         files.write("hostile")
         assert files.output() == b""
     os.mkfifo(RunFiles(tmp_path / "runs", "r9").directory() / "output.log")
-    RunFiles(tmp_path / "runs", "r9").write("nobody reads this")
+    RunFiles(tmp_path / "runs", "r9").write("not read by the test")
     (RunFiles(tmp_path / "runs", "r10").directory() / "output.log").mkdir()
     RunFiles(tmp_path / "runs", "r10").write("nor this")
     assert victim.read_text() == "untouched"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.handle import Handle
 from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.store.types import Query
-from detent.worker.handle import Handle
 from tests.worker.fleet import GO, SETTINGS, Fleet, app_of, marks
 from tests.worker.waiting import DEADLINE_S, installation, until
 
@@ -44,7 +44,7 @@ def in_flight(core: Core, job_id: str) -> list[str]:
 
 
 def at_work(core: Core, fleet: Fleet, handle: Handle[Any]) -> list[str]:
-    """The steps that the holder of the job is at; none before somebody has taken it up."""
+    """The steps that the holder of the job is at; none before a worker has claimed it."""
     return in_flight(core, handle.job_id) if handle.job().worker in fleet.processes else []
 
 
@@ -61,7 +61,7 @@ def test_a_plan_of_thirty_steps_survives_twenty_kills(core: Core, fleet: Fleet) 
     hit: Counter[str] = Counter()
     for _ in range(KILLS):
         fleet.refill(2)
-        held_up = until(partial(at_work, core, fleet, handle), "somebody takes it up")
+        held_up = until(partial(at_work, core, fleet, handle), "a worker claims it")
         name = max(held_up, key=lambda each: hit[each])
         (fleet.directory / f"{GO}-{name}").touch()
         until(partial(has_ended, core, handle.job_id, name), f"the end of {name}")
@@ -71,7 +71,7 @@ def test_a_plan_of_thirty_steps_survives_twenty_kills(core: Core, fleet: Fleet) 
         live = in_flight(core, job.id)
         assert live
         hit.update(live)
-        # As when its lease has run out, for which nobody has to wait here.
+        # As when its lease has expired; the test does not wait for that.
         core.engine.do(c.ReclaimJob(job.id, job.fence), c.Actor("clock"))
     (fleet.directory / GO).touch()
     fleet.refill(2)

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from detent import clock, failpoints
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.run_context import Run
+from detent.app.run_interface import Stop
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
 from detent.operations.context import Core
 from detent.worker import active_run, claimer, heartbeat
-from detent.worker.active_run import Stop
-from detent.worker.app import App
-from detent.worker.engine_client import Line
-from detent.worker.run_context import AsyncRun, Run
+from detent.worker.engine_client import EngineClient
 from tests.worker.waiting import installation, until, working
 
 LEASE_MS = 1_500
@@ -196,12 +197,12 @@ def test_a_lease_that_is_over_is_not_renewed(core: Core, suspend: Suspend) -> No
     with working(core, app) as worker:
         work.submit()
         until(lambda: gate)
-        hold = next(iter(worker.holds))
+        held = next(iter(worker.held_jobs))
         suspend()
         assert worker.heartbeat.beat()
-        assert hold.expired()
-        assert hold.stopped is Stop.LOST
-        until(lambda: not len(worker.holds), "the work is given up")
+        assert held.expired()
+        assert held.stopped is Stop.LOST
+        until(lambda: not len(worker.held_jobs), "the work is given up")
 
 
 def test_a_worker_that_cannot_reach_the_store_gives_up_its_leases(tmp_path: Path) -> None:
@@ -219,14 +220,14 @@ def test_a_worker_that_cannot_reach_the_store_gives_up_its_leases(tmp_path: Path
         with working(core, app) as worker:
             thread.submit()
             app.submit("command")
-            until(lambda: len(worker.holds) == 2 and len(seen) == 1)
-            attempts = [each for hold in worker.holds for each in hold.attempts.values()]
+            until(lambda: len(worker.held_jobs) == 2 and len(seen) == 1)
+            runs = [each for held in worker.held_jobs for each in held.runs.values()]
             held = os.open(lock, os.O_RDWR)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 begun_s = time.monotonic()
                 until(lambda: len(seen) == 2, "the function is stopped")
-                until(lambda: all(each.ended for each in attempts), "the command has ended")
+                until(lambda: all(each.ended for each in runs), "the command has ended")
                 assert time.monotonic() - begun_s < 60
             finally:
                 os.close(held)
@@ -238,21 +239,21 @@ def test_a_run_asks_no_longer_than_its_lease_for_a_store_that_is_unavailable(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Patience ends with the lease, not half a minute later."""
-    line, tries = Line(core.engine, "w"), []
+    client, tries = EngineClient(core.engine, "w"), []
 
     def unavailable(*_: Any) -> None:
         tries.append(1)
         raise Unavailable("the store is unavailable", retry_after_s=1)
 
-    monkeypatch.setattr(line, "_tell", unavailable)
+    monkeypatch.setattr(client, "_execute", unavailable)
     command = c.RecordCheckpoint(c.Grant("j", 1, "n"), "s")
     with pytest.raises(Unavailable):
-        line.tell(command, over=lambda: len(tries) >= 3)
+        client.execute(command, lease_over=lambda: len(tries) >= 3)
     assert len(tries) == 3
 
 
 def _nothing() -> None:
-    """The second time nobody closes the lid."""
+    """The second time the machine is not suspended."""
 
 
 def _until_stopped(run: Run, seen: list[Any]) -> None:

@@ -6,10 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from detent.errors import Invalid, Refused
-from detent.kernel import commands as c
-from detent.worker import run_outcome
-from detent.worker.failures import (
+from detent.app.failures import (
     DependencyMissing,
     Failure,
     NeedsUser,
@@ -20,6 +17,9 @@ from detent.worker.failures import (
     Stopped,
     TimedOut,
 )
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.worker import run_outcome
 
 GRANT = c.Grant("j", 1, "n")
 
@@ -55,7 +55,7 @@ def test_a_rate_limit_carries_its_reset() -> None:
     failure = run_outcome.of_exception(RateLimited("slow down", reset_at=reset))
     assert failure.reset_at == 1_893_456_000_000_000
     assert run_outcome.of_exception(RateLimited(reset_at=5)).reset_at == 5
-    with pytest.raises(ValueError, match="aware datetime"):
+    with pytest.raises(ValueError, match="a datetime with a time zone"):
         RateLimited(reset_at=datetime(2030, 1, 1))
 
 

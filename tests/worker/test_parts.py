@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -24,26 +25,26 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History
 from detent.worker import engine_client, run_files
-from detent.worker.active_run import Hold
-from detent.worker.claimer import Alarms
-from detent.worker.engine_client import Line
-from detent.worker.held_jobs import Holds
+from detent.worker.active_run import HeldJob
+from detent.worker.alarms import Alarms
+from detent.worker.engine_client import EngineClient
+from detent.worker.held_jobs import HeldJobs
 from detent.worker.pools import Pace, Threads
-from detent.worker.reporter import Outcome, Reporter
+from detent.worker.reporter import Reporter
 from detent.worker.run_files import RunFiles
-from detent.worker.step_history import tried
-from detent.worker.suspect_jobs import PATIENCE_S, Isolation, is_suspect
+from detent.worker.step_history import earlier_results
+from detent.worker.suspect_jobs import MAX_WAIT_S, Isolation, is_suspect
 from tests.worker.waiting import DEADLINE_S, until
 
 ACTOR = c.Actor("test")
 S = 1_000_000
 
 
-# ---- the line ------------------------------------------------------------------------------
+# ---- the engine client --------------------------------------------------------------------
 
 
 class Flaky:
-    """An engine that answers as it is told, one answer for each try."""
+    """An engine with prepared answers, one for each try."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -56,23 +57,27 @@ class Flaky:
             raise answer
         return answer
 
-    def execute(self, asks: list[CommandRequest]) -> list[Any]:
+    def enqueue(self, asks: list[CommandRequest]) -> "Future[list[Any]]":
         self.tries += 1
-        answer = self.answers.pop(0)
-        return [answer] * len(asks)
+        posted: Future[list[Any]] = Future()
+        posted.set_result([self.answers.pop(0)] * len(asks))
+        return posted
+
+    def serve(self, future: "Future[list[Any]]") -> None:
+        assert future.done()
 
 
 AWAY = Unavailable("the store is away", retry_after_s=1)
 USED = Refused("used", code="name_used_twice")
 
 
-def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_is_retried_while_the_store_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(
         engine_client, "time", SimpleNamespace(monotonic=monotonic, sleep=pauses.append)
     )
     engine: Any = Flaky(AWAY, AWAY, "done")
-    assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) == "done"
+    assert EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n"))) == "done"
     assert pauses == [0.05, 0.1]
 
 
@@ -83,29 +88,26 @@ def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
         engine_client, "time", SimpleNamespace(monotonic=monotonic, sleep=lambda _: None)
     )
     engine: Any = Flaky(AWAY, USED)
-    assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) is None
+    assert EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n"))) is None
     first: Any = Flaky(USED)
     with pytest.raises(Refused):
-        Line(first, "w").tell(c.RestPlan(c.Grant("j", 1, "n")))
+        EngineClient(first, "w").execute(c.RestPlan(c.Grant("j", 1, "n")))
 
 
-def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "PATIENCE_S", 0.0)
+def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_client, "RETRY_S", 0.0)
     engine: Any = Flaky(AWAY)
     with pytest.raises(Unavailable):
-        Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n")))
+        EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n")))
 
 
-def test_an_outcome_that_cannot_be_brought_is_brought_again() -> None:
+def test_a_report_is_sent_again_while_the_store_is_unavailable() -> None:
     engine: Any = Flaky(AWAY, AWAY, CommandResult("completed"))
     reporter = Reporter(engine)
     results: list[Any] = []
     reporter.start()
-    reporter.queue.put(
-        Outcome(
-            CommandRequest(c.HandBack(c.Grant("j", 1, "n")), ACTOR), lambda _, r: results.append(r)
-        )
-    )
+    ask = CommandRequest(c.HandBack(c.Grant("j", 1, "n")), ACTOR)
+    reporter.report(ask, lambda _, result: results.append(result))
     until(lambda: results)
     reporter.stop()
     assert results == [CommandResult("completed")]
@@ -116,7 +118,7 @@ def test_an_outcome_that_cannot_be_brought_is_brought_again() -> None:
 
 
 def test_output_is_appended_up_to_its_limit(tmp_path: Path) -> None:
-    run = RunFiles(tmp_path, "r1", most_output=10)
+    run = RunFiles(tmp_path, "r1", max_output=10)
     assert not (tmp_path / "r1").exists()
     run.write("12345")
     run.write(b"67890abc")
@@ -294,35 +296,35 @@ def test_alarms_go_off_once() -> None:
 # ---- isolation and pace --------------------------------------------------------------------
 
 
-def held(holds: Holds, job_id: str, lost: int = 0) -> Hold:
+def held(held_jobs: HeldJobs, job_id: str, lost: int = 0) -> HeldJob:
     job = Job(job_id, "default", "running", 0, "x", "P2", 0, job_id, lost=lost)
     claimed: Any = type("Claimed", (), {})()
     claimed.grant, claimed.job = c.Grant(job_id, 1, "n"), job
     claimed.task, claimed.payload = None, None
-    hold = Hold(claimed)
-    holds.add(hold)
-    return hold
+    held = HeldJob(claimed)
+    held_jobs.add(held)
+    return held
 
 
 def test_a_suspect_begins_when_it_is_alone_or_has_waited_long() -> None:
-    holds = Holds()
-    other, suspect = held(holds, "other"), held(holds, "suspect", lost=2)
+    held_jobs = HeldJobs()
+    other, suspect = held(held_jobs, "other"), held(held_jobs, "suspect", lost=2)
     assert is_suspect(suspect.job)
     assert not is_suspect(other.job)
     begun: list[str] = []
-    isolation = Isolation(holds)
+    isolation = Isolation(held_jobs)
     isolation.take(suspect, lambda: begun.append("suspect"))
-    assert (isolation.on(), isolation.careful, begun) == (True, True, [])
-    holds.drop(other)
-    isolation.look(0)
-    isolation.look(0)
+    assert (isolation.is_active(), isolation.careful, begun) == (True, True, [])
+    held_jobs.drop(other)
+    isolation.check(0)
+    isolation.check(0)
     assert begun == ["suspect"]
-    holds.drop(suspect)
-    assert not isolation.on()
+    held_jobs.drop(suspect)
+    assert not isolation.is_active()
 
-    third, late = held(holds, "third"), held(holds, "late", lost=3)
+    third, late = held(held_jobs, "third"), held(held_jobs, "late", lost=3)
     isolation.take(late, lambda: begun.append("late"))
-    isolation.look(isolation._since_s + PATIENCE_S + 1)
+    isolation.check(isolation._since_s + MAX_WAIT_S + 1)
     assert begun == ["suspect", "late"]
     assert third.stopped is None
 
@@ -360,7 +362,7 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
 # ---- what a critic is shown ----------------------------------------------------------------
 
 
-class Told:
+class LogOf:
     """A line to a log that is only read."""
 
     def __init__(self, rows: list[tuple[str, str, str]]) -> None:
@@ -380,6 +382,6 @@ def test_a_critic_is_shown_every_earlier_run_however_long_the_history_is() -> No
     begun = '{"worker": "w", "fence": 1, "attempt": 1, "step": "build"}'
     between = [("checkpoint_recorded", f"c{number}", "{}") for number in range(10_000)]
     ended = ("run_failed", "r1", '{"error_class": "error", "error": "no"}')
-    told: Any = Told([("run_queued", "r1", begun), *between, ended])
-    (only,) = tried(told, "job", "build")
+    log: Any = LogOf([("run_queued", "r1", begun), *between, ended])
+    (only,) = earlier_results(log, "job", "build")
     assert (only.run_id, only.state, only.error) == ("r1", "failed", "no")

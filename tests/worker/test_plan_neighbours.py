@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import JobFailed, NeedsUser, ResourceFailed
+from detent.app.plan_request import PlanRequest
+from detent.app.run_context import Run
 from detent.errors import Refused
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import JobFailed, NeedsUser, ResourceFailed
-from detent.worker.plan_runner import PlanRequest
-from detent.worker.run_context import Run
 from tests.worker.waiting import step_events, steps
 
 # ---- resources ------------------------------------------------------------------------------

@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import JobFailed, NetworkError
+from detent.app.handle import Handle
+from detent.app.run_context import Run
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
@@ -11,10 +15,6 @@ from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.store.types import Query
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import JobFailed, NetworkError
-from detent.worker.handle import Handle
-from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of, step_events, steps, until, working
 
 S = 1_000_000

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import JobFailed, NetworkError, RateLimited
+from detent.app.run_context import Run
+from detent.app.step_result import StepResult
 from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import JobFailed, NetworkError, RateLimited
-from detent.worker.run_context import AsyncRun, Run
-from detent.worker.step_history import StepResult
 from tests.worker.waiting import steps
 
 S = 1_000_000
@@ -177,7 +178,7 @@ def test_a_crash_at_every_write_of_a_plan_repeats_only_the_step_in_flight(write:
     h.drain(advance=True)
     assert handle.result(timeout=0) == dict.fromkeys("abcd", "ok")
     assert sorted(set(ran)) == ["a", "b", "c", "d"]
-    assert len(ran) <= 6  # two at once were in flight at most
+    assert len(ran) <= 6  # at most two were in flight at the same time
 
 
 def test_checkpoints_of_two_steps_of_one_intent_are_kept_apart() -> None:
@@ -256,7 +257,7 @@ def test_a_critic_that_raises_fails_the_step_and_leaves_a_note() -> None:
         ({"name": "unknown"}, "intent", "needs the intent 'unknown', which does not exist"),
         ({"name": "known", "intent": "both"}, "intent", "is a plan itself"),
         ({"name": "known", "intent": "plan"}, "intent", "is a plan itself"),
-        ({"name": "known", "critic": "nobody"}, "critic", "the critic 'nobody', which does not"),
+        ({"name": "known", "critic": "missing"}, "critic", "the critic 'missing', which does not"),
     ],
 )
 def test_a_step_that_names_what_does_not_exist_is_refused_at_the_submission(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from detent.app.app import App
 from detent.intent_config import STARTER
 from detent.store.types import Query
-from detent.worker.app import App
 from tests.plugins.wheel import Installed
 from tests.worker.waiting import installation, until, working
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import Crash, JobFailed, NetworkError, RateLimited
+from detent.app.run_context import Run
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import Crash, JobFailed, NetworkError, RateLimited
-from detent.worker.run_context import Run
 
 S = 1_000_000
 

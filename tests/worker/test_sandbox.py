@@ -1,4 +1,4 @@
-"""The sandbox: what stands before a program's argv, and that it really hides what it must."""
+"""The sandbox: the arguments before a program's argv, and that it really hides what it must."""
 
 import json
 import shutil
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
 from detent.errors import Misconfigured
 from detent.operations.context import Core
 from detent.settings import Settings
 from detent.worker import sandbox
-from detent.worker.app import App
 from detent.worker.runners.process_group import Group
 from detent.worker.sandbox import ALONE, confined, words
 from tests.worker.waiting import DEADLINE_S, installation, until, working

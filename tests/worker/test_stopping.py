@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.run_context import Run
+from detent.app.run_interface import Stop
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.worker.active_run import Stop
-from detent.worker.app import App
-from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, Gate, installation, states, submit_many, until, working
 
@@ -28,7 +28,7 @@ def test_a_graceful_stop_lets_running_work_end_and_claims_nothing_more(core: Cor
     until(lambda: len(gate.inside) == 2)
     stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 30})
     stopping.start()
-    until(lambda: worker.draining)
+    until(lambda: worker.executor.draining)
     gate.open.set()
     stopping.join(DEADLINE_S)
     assert states(core) == {"completed": 2, "queued": 3}
@@ -71,7 +71,7 @@ def test_a_second_stop_does_not_wait(core: Core) -> None:
     until(lambda: gate.inside)
     stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 3_600})
     stopping.start()
-    until(lambda: worker.draining)
+    until(lambda: worker.executor.draining)
     worker.stop()
     stopping.join(DEADLINE_S)
     assert not stopping.is_alive()
@@ -100,7 +100,7 @@ def test_a_plan_is_handed_back_between_its_steps(core: Core) -> None:
     until(lambda: gate.inside)
     stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 30})
     stopping.start()
-    until(lambda: worker.draining)
+    until(lambda: worker.executor.draining)
     gate.open.set()
     stopping.join(DEADLINE_S)
     assert (handle.state(), ran) == ("queued", ["first"])
@@ -153,7 +153,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) ->
     with core.store.read() as view:
         before = view.events(0, 1_000)
     gate.open.set()
-    until(lambda: not len(frozen.holds), "the frozen worker has spoken")
+    until(lambda: not len(frozen.held_jobs), "the frozen worker has spoken")
     frozen.reporter.stop()
     with core.store.read() as view:
         after = view.events(0, 1_000)
@@ -184,7 +184,7 @@ def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> Non
             until(lambda: gate.inside)
             worker.claimer.stop()
             core.engine.do(c.ReclaimJob(handle.job_id, 1), c.Actor("clock"))
-            until(lambda: stopped, "the run hears of it")
+            until(lambda: stopped, "the run is stopped")
             assert str(stopped[0]) == Stop.LOST
         assert handle.state() == "queued"
 

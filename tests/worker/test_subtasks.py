@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
+from detent.app import subtasks
+from detent.app.app import App
+from detent.app.failures import SubtaskFailed
+from detent.app.run_context import Run
 from detent.errors import Invalid
 from detent.store.types import Query
 from detent.testing.harness import Harness
-from detent.worker import journal
-from detent.worker.app import App
-from detent.worker.failures import SubtaskFailed
-from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of
 
 # ---- subtasks -------------------------------------------------------------------------------
 
 
-def with_subtasks(app: App, ledger: list[str]) -> None:
+def with_subtasks(app: App, calls: list[str]) -> None:
     @app.intent("square", retry={"retries": 0})
     def square(number: int) -> int:
-        ledger.append(f"square {number}")
+        calls.append(f"square {number}")
         if number < 0:
             raise ValueError("no negative ones")
         return number * number
@@ -43,31 +43,31 @@ def with_subtasks(app: App, ledger: list[str]) -> None:
 def test_many_subtasks_are_made_together(
     lifecycle: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "TOGETHER", 2)
+    monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     handle = h.submit("sum of all", {"numbers": [3, 1, 2]}, lifecycle=lifecycle)
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 @pytest.mark.parametrize("write", range(8))
 def test_a_crash_while_many_are_made_makes_none_twice(
     write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "TOGETHER", 2)
+    monkeypatch.setattr(subtasks, "MAX_PER_TRANSACTION", 2)
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     h.crash_at(write)
     handle = h.submit("sum of all", {"numbers": [1, 2, 3]})
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 def test_another_number_of_subtasks_than_before_is_reported() -> None:
@@ -88,38 +88,38 @@ def test_another_number_of_subtasks_than_before_is_reported() -> None:
     h.drain()
     numbers.append(3)
     h.drain(advance=True)
-    assert "made 2 subtasks in an earlier pass" in error_of(handle)
+    assert "made 2 subtasks in an earlier execution" in error_of(handle)
 
 
 @pytest.mark.parametrize("lifecycle", [None, "board", "review"])
 def test_subtasks_are_gathered(lifecycle: str | None) -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     handle = h.submit("sum", {"numbers": [1, 2, 3]}, lifecycle=lifecycle)
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 @pytest.mark.parametrize("write", range(12))
 def test_a_crash_while_subtasks_are_made_makes_none_twice(write: int) -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     h.crash_at(write)
     handle = h.submit("sum", {"numbers": [1, 2, 3]})
     h.drain(advance=True)
     assert done(handle) == 14
-    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+    assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
 def test_a_failed_subtask_raises_with_every_outcome_or_is_looked_at() -> None:
     app = App()
-    ledger: list[Any] = []
-    with_subtasks(app, ledger)
+    calls: list[Any] = []
+    with_subtasks(app, calls)
     h = Harness(app)
     summed = h.submit("sum", {"numbers": [2, -1]})
     looked = h.submit("look", {"numbers": [2, -1]})

@@ -5,19 +5,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.async_run_context import AsyncRun
+from detent.app.failures import JobFailed
+from detent.app.run_context import Run
 from detent.engine import CommandRequest, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.worker import pools
-from detent.worker.app import App
-from detent.worker.failures import JobFailed
-from detent.worker.run_context import AsyncRun, Run
 from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
@@ -55,14 +57,17 @@ def test_functions_and_coroutines_run_side_by_side(core: Core) -> None:
 
 
 class Held:
-    """An engine that takes reports once it is let."""
+    """An engine that commits no report before it is opened."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.open = engine, threading.Event()
 
-    def execute(self, asks: Sequence[CommandRequest]) -> Any:
+    def enqueue(self, asks: Sequence[CommandRequest]) -> "Future[Any]":
+        return self.engine.enqueue(asks)
+
+    def serve(self, future: "Future[Any]") -> None:
         assert self.open.wait(DEADLINE_S)
-        return self.engine.execute(asks)
+        self.engine.serve(future)
 
 
 def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
@@ -78,7 +83,9 @@ def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
         submit_many(core, "tiny", 1_000)
         until(lambda: len(done) == 1_000, "all done")
         held.open.set()
-        until(lambda: states(core)["completed"] == 1_000 and not len(worker.holds), "all reported")
+        until(
+            lambda: states(core)["completed"] == 1_000 and not len(worker.held_jobs), "all reported"
+        )
     assert len(done) == 1_000
     with core.store.read() as view:
         events = view.events(0, 100_000)
@@ -111,8 +118,8 @@ def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core
     with working(core, app, concurrency=1) as worker:
         submit_many(core, "mixed", 300)
         until(lambda: len(small) == 300, "the small ones")
-        until(lambda: not len(worker.holds))
-        worker.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
+        until(lambda: not len(worker.held_jobs))
+        worker.executor.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
         long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
         core.engine.execute(
@@ -147,7 +154,7 @@ def test_a_cancel_ends_a_function_at_its_next_word(tmp_path: Path, url: str) -> 
         finally:
             cleaned.append(True)
 
-    # The lease does not run out here: whoever is cancelled has heard it.
+    # The lease does not expire here, so the run was notified of the cancel.
     with (
         installation(tmp_path, url, lease_ms=3_600_000, worker_grace_ms=60_000) as core,
         working(core, app),
@@ -184,7 +191,7 @@ def test_a_success_after_the_cancel_was_heard_is_still_a_cancel(core: Core) -> N
         handle = app.submit("work")
         until(lambda: gate.inside)
         handle.cancel()
-        until(lambda: any(hold.stopped for hold in worker.holds), "the worker heard it")
+        until(lambda: any(held.stopped for held in worker.held_jobs), "the worker heard it")
         gate.open.set()
         until(lambda: handle.state() == "cancelled", "the cancel")
 
@@ -370,7 +377,7 @@ def test_a_planner_and_a_replan_on_a_real_store(core: Core) -> None:
     app = App()
 
     @app.intent("try", critic=lambda result, history: "accept" if result.succeeded else "replan")
-    def attempt(way: int) -> int:
+    def run(way: int) -> int:
         if way == 1:
             raise ValueError("wrong way")
         return way

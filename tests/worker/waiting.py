@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from detent.app.app import App
+from detent.app.failures import JobFailed
+from detent.app.handle import Handle
 from detent.engine import CommandRequest, Engine, Lifetimes
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -19,9 +22,6 @@ from detent.store.store_url import open_store
 from detent.store.types import Query
 from detent.testing.audit import audit
 from detent.testing.harness import Harness
-from detent.worker.app import App
-from detent.worker.failures import JobFailed
-from detent.worker.handle import Handle
 from detent.worker.worker import Worker
 
 DEADLINE_S = 90.0
@@ -62,7 +62,7 @@ def installation(
 
 @contextmanager
 def working(core: Core, app: App, **options: Any) -> Iterator[Worker]:
-    """A worker that is stopped at the end, at once if it must be."""
+    """A worker that is stopped at the end without a grace period."""
     worker = Worker(core, app, **options)
     worker.start()
     try:
@@ -72,12 +72,12 @@ def working(core: Core, app: App, **options: Any) -> Iterator[Worker]:
 
 
 def let_pass(worker: Worker, seconds: float) -> None:
-    """So much more time has passed since whatever it carries out began and gave a sign of life."""
-    for hold in worker.holds:
-        for attempt in list(hold.attempts.values()):
-            if attempt.started_s is not None:
-                attempt.started_s -= seconds
-                attempt.sign_s -= seconds
+    """Pretend that the runs of the worker started, and were last active, this much earlier."""
+    for held in worker.held_jobs:
+        for run in list(held.runs.values()):
+            if run.started_s is not None:
+                run.started_s -= seconds
+                run.active_s -= seconds
 
 
 def done(handle: Handle[Any]) -> Any:

@@ -8,9 +8,9 @@ import time
 from functools import partial
 from typing import Any
 
-from detent.worker.app import App
-from detent.worker.effects import NOT_DONE
-from detent.worker.run_context import Run
+from detent.app.app import App
+from detent.app.effects import NOT_DONE
+from detent.app.run_context import Run
 from verification.fault_injection.effect_record import EffectRecord, from_environment
 
 REFERENCE = "verification.fault_injection.injected_app:app"

@@ -13,6 +13,8 @@ from unittest.mock import patch
 import apsw
 
 from detent import failpoints, feed
+from detent.app import effects, subtasks
+from detent.app.journal import Journal
 from detent.engine import CommandResult, Engine, due_timers
 from detent.engine.changeset import ChangeSet
 from detent.errors import Unavailable
@@ -29,8 +31,6 @@ from detent.operations import sessions, tokens
 from detent.operations.webhooks import cursor_name
 from detent.store.sqlite import connection, store
 from detent.store.types import DueTimers, IdempotencyKey
-from detent.worker import effects, journal
-from detent.worker.journal import Journal
 from verification.fault_injection.environment import MUTANT
 from verification.simulation import mutants as simulated
 
@@ -48,14 +48,14 @@ def effect_is_not_looked_up() -> Patches:
 
 def effect_begin_is_not_recorded() -> Patches:
     """That an effect begins is not recorded: a later run finds nothing to look up."""
-    tell = Journal._tell
+    execute = Journal.execute
 
     def keep_quiet(self: Journal, command: Any, under: Any = None) -> Any:
         if not isinstance(command, c.BeginEffect):
-            return (yield from tell(self, command, under))
+            return (yield from execute(self, command, under))
         return None
 
-    yield patch.object(Journal, "_tell", keep_quiet)
+    yield patch.object(Journal, "execute", keep_quiet)
 
 
 def webhook_leaves_outbox_before_sending() -> Patches:
@@ -133,7 +133,7 @@ def step_is_not_recorded() -> Patches:
 
 def subtask_has_a_new_id_each_time() -> Patches:
     """What a subtask is called does not follow from its parent."""
-    yield patch.object(journal, "derived_id", lambda *_: new_id())
+    yield patch.object(subtasks, "derived_id", lambda *_: new_id())
 
 
 def lost_leases_are_never_found() -> Patches:

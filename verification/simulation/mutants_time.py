@@ -5,7 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 from detent.store.clock import Moment, StoreClock, Written
-from detent.worker.active_run import Hold
+from detent.worker.active_run import HeldJob
 from verification.simulation import time_records
 
 Patches = Iterator[Any]
@@ -28,7 +28,7 @@ def store_clock_goes_back() -> Patches:
 
 def worker_never_gives_up_leases() -> Patches:
     """A worker goes on until the store refuses what it writes."""
-    yield patch.object(Hold, "expired", lambda _: False)
+    yield patch.object(HeldJob, "expired", lambda _: False)
 
 
 def lease_is_judged_by_the_wall_clock() -> Patches:

@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from detent.worker.app import App
-from detent.worker.plan_runner import PlanRequest
+from detent.app.app import App
+from detent.app.plan_request import PlanRequest
 
 INTENT = "dig"
 #: What steps need: some workers have both, some only one.

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from detent.app.run_interface import Stop, never
 from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import ReadTransaction
-from detent.worker.active_run import Attempt, Hold, Stop
-from detent.worker.engine_client import Line, never
-from detent.worker.executor import UNKNOWN_CRITIC
-from detent.worker.plan_runner import NOTHING, PlanRun, Work
+from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
+from detent.worker.critic import UNKNOWN_CRITIC
+from detent.worker.engine_client import EngineClient
+from detent.worker.plan_runner import NOTHING, PlanRun
 from detent.worker.run_files import RunFiles
+from detent.worker.runners.registry import Runners
 from verification.simulation.planned_work import APPS, script
 from verification.simulation.time_records import Leases
 from verification.simulation.virtual_process import Process
@@ -47,7 +49,7 @@ PAUSE = 0.3
 LOOKING = 3
 
 
-class AuditedLine(Line):
+class AuditedEngineClient(EngineClient):
     """Tells the engine what the driver wants to tell; others may act before each time."""
 
     def __init__(self, process: Process, leases: Leases | None) -> None:
@@ -58,16 +60,19 @@ class AuditedLine(Line):
         self.process.store.begin()
         return super().read()
 
-    def tell(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    def execute(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
         if isinstance(command, c.StartStep) and self.leases is not None:
             self.leases.require(command.grant, f"step {command.step} was started, a step")
         while True:
             if self.process.faults.rng.random() < BETWEEN:
                 self.process.faults.between()
-            (result,) = self.process.ask(CommandRequest(command, self.process.actor(), grant=under))
-            if isinstance(result, Unavailable) and not over():
+            (result,) = self.process.ask(CommandRequest(command, self.process.actor(), grant=grant))
+            if isinstance(result, Unavailable) and not lease_over():
                 continue
             if isinstance(result, DetentError):
                 raise result
@@ -84,25 +89,27 @@ class Carrying:
         #: what follows, for whom the fence is all there is.
         looks = crc32(repr(claimed.grant).encode()) % LOOKING == 0
         self.leases = worker.leases if looks else None
-        self.hold = Hold(claimed, worker.leases.ends_s(claimed.grant) if looks else float("inf"))
+        self.held = HeldJob(claimed, worker.leases.ends_s(claimed.grant) if looks else float("inf"))
         app = APPS[self.process.abilities]
-        self.plan = PlanRun(self.hold, app, AuditedLine(self.process, self.leases), _files)
+        self.plan = PlanRun(
+            self.held, app, AuditedEngineClient(self.process, self.leases), _files, Runners()
+        )
 
     def life(self) -> Iterator[None]:
         """Until it is over; a worker lets go of what it cannot report before its lease ends."""
         try:
             yield from self._life()
         except Unavailable:
-            if not self.hold.expired():
+            if not self.held.expired():
                 raise
 
     def _life(self) -> Iterator[None]:
-        live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]] = {}
+        live: dict[str, tuple[ActiveRun, Generator[None, None, c.Report | None]]] = {}
         work = self.plan.advance()
         yield
         while True:
-            for attempt in work.attempts:
-                live[attempt.run_id] = (attempt, self._step(attempt))
+            for run in work.runs:
+                live[run.run_id] = (run, self._step(run))
             if work.planner:
                 work = self.plan.make_plan()
                 yield
@@ -114,18 +121,18 @@ class Carrying:
                 yield
 
     def _go_on(
-        self, live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]]
-    ) -> Work:
+        self, live: dict[str, tuple[ActiveRun, Generator[None, None, c.Report | None]]]
+    ) -> PlanWork:
         """One step does its next thing; sometimes the plan is checked as well."""
         if self.plan.pending and self.rng.random() < 0.2:
             return self.plan.advance()
         run_id = self.rng.choice(list(live))
-        attempt, doing = live[run_id]
+        run, doing = live[run_id]
         try:
             next(doing)
         except StopIteration as ended:
             del live[run_id]
-            return self.plan.ended(attempt, ended.value)
+            return self.plan.ended(run, ended.value)
         return NOTHING
 
     def _still_at_it(self) -> bool:
@@ -136,65 +143,65 @@ class Carrying:
         if drawn < 0.35:
             self._beat()
         elif drawn < 0.5:
-            if self.process.cancel_wanted(self.hold.job.id):
-                self.hold.stop(Stop.CANCEL)
+            if self.process.cancel_wanted(self.held.job.id):
+                self.held.stop(Stop.CANCEL)
         elif drawn < 0.51:
             self.plan.hand_back()
             return False
         return calm or drawn < 0.985
 
     def _beat(self) -> None:
-        if self.hold.expired():
+        if self.held.expired():
             return
         with suppress(Unavailable):
             kept = self.worker.renew(self.worker.hands)
             if self.leases is not None:
-                self.hold.ends_s = self.leases.ends_s(self.hold.grant)
-            if self.hold.grant[:2] not in kept and self.rng.random() < 0.5:
-                self.hold.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
+                self.held.ends_s = self.leases.ends_s(self.held.grant)
+            if self.held.grant[:2] not in kept and self.rng.random() < 0.5:
+                self.held.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
 
     # -- a step ----------------------------------------------------------------------------
 
-    def _step(self, attempt: Attempt) -> Generator[None, None, c.Report | None]:
+    def _step(self, run: ActiveRun) -> Generator[None, None, c.Report | None]:
         """What one run of a step does; the report of its end, None if there is none to make."""
-        grant, run_id, step = self.hold.grant, attempt.run_id, attempt.step
+        grant, run_id, step = self.held.grant, run.run_id, run.step
         assert step is not None
         version, done = self.process.found(grant.job_id)
         for act in script(grant.job_id, version, step.name):
             yield
-            if attempt.stopped is not None:
-                return self._stopped(attempt.stopped)
+            if run.stopped is not None:
+                return self._stopped(run.stopped)
             if act == "effect":
                 if self.leases is not None:
                     self.leases.require(grant, f"step {step.name} had an effect, a step")
-                self.process.auditor.performed_step(grant, run_id, step.name, attempt.resource)
+                self.process.auditor.performed_step(grant, run_id, step.name, run.resource)
             elif act == "spend":
                 report = yield from self.worker.spend(self.claimed, run_id)
                 if report is not None:
                     return report
             elif f"{act}:{step.name}:{version}" not in done:
-                return self._nap(attempt, act, version)
+                return self._nap(run, act, version)
         yield
-        return self._stopped(attempt.stopped) if attempt.stopped else self._end(attempt)
+        return self._stopped(run.stopped) if run.stopped else self._end(run)
 
     def _stopped(self, why: Stop) -> c.Report | None:
         reports = {Stop.CANCEL: c.ConfirmCancel, Stop.HAND_BACK: c.HandBack}
-        return reports[why](self.hold.grant) if why in reports else None
+        return reports[why](self.held.grant) if why in reports else None
 
-    def _nap(self, attempt: Attempt, kind: str, version: int) -> c.SuspendRun:
-        step = attempt.step
+    def _nap(self, run: ActiveRun, kind: str, version: int) -> c.SuspendRun:
+        step = run.step
         assert step is not None
         name = f"{kind}:{step.name}:{version}"
         until = self.process.now() + self.rng.randrange(LONGEST_NAP_US)
         return c.SuspendRun(
-            *(self.hold.grant, attempt.run_id, name, kind),
+            *(self.held.grant, run.run_id, name, kind),
             needs=(f"go-{name}",) if kind == "signal" else (),
             due_at=until if kind == "timer" or self.rng.random() < 0.3 else None,
             hold_resource_us=step.hold_resource_ms * 1_000,
         )
 
-    def _end(self, attempt: Attempt) -> c.Report:
-        grant, run_id = self.hold.grant, attempt.run_id
+    def _end(self, run: ActiveRun) -> c.Report:
+        grant, run_id = self.held.grant, run.run_id
         drawn = 0.0 if self.worker.calm else self.rng.random()
         if drawn < 0.6:
             return c.CompleteRun(grant, run_id, run_id, decision=self.rng.choice((None, "accept")))

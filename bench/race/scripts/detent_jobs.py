@@ -10,11 +10,11 @@ from typing import Any
 
 from bench.race.scripts import course
 from detent import App
+from detent.app.run_context import Run
 from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.types import Query
-from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 
 IN_BULK = 1_000

@@ -11,6 +11,8 @@ from dataclasses import fields
 from importlib.util import find_spec
 from typing import Any
 
+from detent.app.agent_config import agent_from
+from detent.app.app import App
 from detent.cli.doctor_checks import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
@@ -18,8 +20,6 @@ from detent.operations.limits import limits_from
 from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings, load, name
 from detent.worker import sandbox
-from detent.worker.app import App
-from detent.worker.runners.agent.agent_config import agent_from
 
 #: Sections whose environment variables are settings; `DETENT_RUN_…` variables belong to a run.
 OWN_SECTIONS = {name(each.name).split(".")[0] for each in fields(Settings)} - {"run"}

@@ -7,9 +7,9 @@ working directory.
 import time
 from pathlib import Path
 
-from detent.worker.app import App
-from detent.worker.failures import ResourceFailed
-from detent.worker.run_context import Run
+from detent.app.app import App
+from detent.app.failures import ResourceFailed
+from detent.app.run_context import Run
 
 BROKEN = "phone-1"
 PARTS = 8

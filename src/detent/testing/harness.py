@@ -13,6 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from detent.app.app import App
+from detent.app.failures import Crash
+from detent.app.handle import Handle
+from detent.app.run_interface import never
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
@@ -24,16 +28,13 @@ from detent.store.memory import MemoryStore
 from detent.store.port import Store, WriteTransaction
 from detent.store.types import ClaimFilter
 from detent.testing.clock import VirtualClock
-from detent.worker.active_run import Attempt, Hold
-from detent.worker.app import App
-from detent.worker.engine_client import Line, never
-from detent.worker.executor import carry_out, carry_out_async
-from detent.worker.failures import Crash
-from detent.worker.handle import Handle
-from detent.worker.held_jobs import attempt_of
+from detent.worker.active_run import ActiveRun, HeldJob
+from detent.worker.engine_client import EngineClient
+from detent.worker.executor import execute, execute_async, resolve
 from detent.worker.plan_runner import PlanRun
 from detent.worker.run_files import RunFiles
 from detent.worker.run_outcome import instead_of
+from detent.worker.runners.registry import Runners
 
 MAX_ROUNDS = 10_000
 FAR = 1 << 62
@@ -41,38 +42,41 @@ FAR = 1 << 62
 Hook = Callable[[str, c.Command], None]
 
 
-class HarnessLine(Line):
+class HarnessEngineClient(EngineClient):
     """A line that shows a test every write before and after it, and never leaves the thread."""
 
     def __init__(self, engine: Engine, hooks: list[Hook]) -> None:
         super().__init__(engine, "harness")
         self.hooks = hooks
 
-    def tell(
+    def execute(
         self,
         command: c.Command,
-        under: c.Grant | None = None,
-        over: Callable[[], bool] = never,  # noqa: ARG002 - a test's store is there or fails
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,  # noqa: ARG002 - a test's store is there or fails
     ) -> Any:
         self._show("before", command)
-        answer = self._tell(command, under)
+        answer = self._execute(command, grant)
         self._show("after", command)
         return answer
 
-    def tell_all(
-        self, commands: Sequence[c.Command], under: c.Grant, over: Callable[[], bool] = never
+    def execute_all(
+        self, commands: Sequence[c.Command], grant: c.Grant, lease_over: Callable[[], bool] = never
     ) -> list[Any]:
         self._show("before", commands[0])
-        answers = super().tell_all(commands, under, over)
+        answers = super().execute_all(commands, grant, lease_over)
         self._show("after", commands[-1])
         return answers
 
-    async def tell_async(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    async def execute_async(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
-        return self.tell(command, under, over)
+        return self.execute(command, grant, lease_over)
 
-    async def aside(self, work: Callable[[], Any]) -> Any:
+    async def run_blocking(self, work: Callable[[], Any]) -> Any:
         return work()
 
     def _show(self, when: str, command: c.Command) -> None:
@@ -90,7 +94,8 @@ class Harness:
         self.app = app.bind(Core(self.store, self.engine, Settings()))
         app.check()
         self.hooks: list[Hook] = []
-        self.line = HarnessLine(self.engine, self.hooks)
+        self.runners = Runners()
+        self.client = HarnessEngineClient(self.engine, self.hooks)
         directory = tempfile.mkdtemp(prefix="detent-harness-")
         self.runs = Path(directory) / "runs"
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
@@ -128,41 +133,41 @@ class Harness:
         raise AssertionError(f"still not quiet after {MAX_ROUNDS} rounds")
 
     def _run(self, claimed: Claimed) -> None:
-        hold = Hold(claimed)
+        held = HeldJob(claimed)
         try:
             if claimed.job.run_id is None:
-                self._run_plan(hold)
+                self._run_plan(held)
             else:
-                attempt = attempt_of(hold, self.app, self.files)
-                self._report(self._carry_out(attempt))
+                run = resolve(held, self.app, self.runners, self.files)
+                self._report(self._execute_run(run))
         except Crash:
             self.hooks.clear()
 
-    def _carry_out(self, attempt: Attempt) -> c.Report | None:
-        runner = attempt.intent.runner
+    def _execute_run(self, run: ActiveRun) -> c.Report | None:
+        runner = run.runner
         if runner is not None and runner.asynchronous:
-            return asyncio.run(carry_out_async(attempt, self.line))
-        return carry_out(attempt, self.line)
+            return asyncio.run(execute_async(run, self.client))
+        return execute(run, self.client)
 
     def _report(self, report: c.Report | None) -> None:
         while report is not None:
             try:
-                self.line.tell(report)
+                self.client.execute(report)
                 return
             except DetentError as error:
                 report = instead_of(report, error)
 
-    def _run_plan(self, hold: Hold) -> None:
-        plan = PlanRun(hold, self.app, self.line, self.files)
-        waiting: list[Attempt] = []
+    def _run_plan(self, held: HeldJob) -> None:
+        plan = PlanRun(held, self.app, self.client, self.files, self.runners)
+        waiting: list[ActiveRun] = []
         work = plan.advance()
         while True:
-            waiting.extend(work.attempts)
+            waiting.extend(work.runs)
             if work.planner:
                 work = plan.make_plan()
             elif waiting:
-                attempt = waiting.pop(0)
-                work = plan.ended(attempt, self._carry_out(attempt))
+                run = waiting.pop(0)
+                work = plan.ended(run, self._execute_run(run))
             else:
                 return
 

@@ -1,44 +1,83 @@
-"""What a worker holds: claimed jobs, and the runs of them, each of which can be told to stop."""
+"""The types that the modules of the worker share: HeldJob, ActiveRun, Runner and HeldPlan.
 
+A claimed job is a HeldJob until it leaves the worker. Each run that the worker executes for it is
+an ActiveRun. A Runner executes one kind of handler. They are in one module because each refers to
+the others.
+"""
+
+import threading
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
+from detent.app.failures import Stopped
+from detent.app.intent import Intent
+from detent.app.run_interface import Stop
 from detent.clock import since_boot_s
 from detent.engine import Claimed
+from detent.kernel.commands import Report
 from detent.kernel.entities import Job, Task
 from detent.kernel.plan import PlanStep
-from detent.worker.failures import Stopped
-
-if TYPE_CHECKING:
-    from detent.worker.intent import Intent
-    from detent.worker.run_files import RunFiles
-
+from detent.worker.engine_client import EngineClient
+from detent.worker.run_files import RunFiles
 
 GRACE_S = 10.0
 
 
-class Stop(StrEnum):
-    """Why a run must end before it is done."""
+class Runner(Protocol):
+    """Executes runs of one intent, many at the same time.
 
-    CANCEL = "cancel"
-    LOST = "lost"
-    RUN_LIMIT = "run"
-    IDLE_LIMIT = "idle"
-    HAND_BACK = "hand_back"
+    A runner whose run must stop (`run.on_stop`) ends it soon.
+    """
+
+    #: Whether runs are awaited on the event loop of the worker instead of using a thread.
+    asynchronous: bool
+    #: Whether a run certainly ends when it is stopped; if not, the worker abandons it, fenced.
+    stoppable: bool
+
+    def execute(self, run: "ActiveRun", client: EngineClient) -> Report:
+        """Execute the run and return its report; blocks until the run has ended."""
+
+    async def execute_async(self, run: "ActiveRun", client: EngineClient) -> Report:
+        """Execute the run and return its report."""
+
+
+class PlanWork(NamedTuple):
+    """What the worker must execute next for a plan."""
+
+    runs: tuple["ActiveRun", ...] = ()
+    #: Whether the planner must be called.
+    planner: bool = False
+
+
+class HeldPlan(Protocol):
+    """The plan of a held job: decides which plan steps start (`plan_runner` implements it)."""
+
+    held: "HeldJob"
+    #: Whether the job has left this worker.
+    over: bool
+    #: Whether a plan step without a run may start later, so that the plan must be checked again.
+    pending: bool
+
+    def advance(self) -> PlanWork: ...
+
+    def make_plan(self) -> PlanWork: ...
+
+    def ended(self, run: "ActiveRun", report: Report | None) -> PlanWork: ...
+
+    def hand_back(self) -> None: ...
 
 
 def outweighs(why: Stop, before: Stop | None) -> bool:
-    """The first reason counts, but a lost lease outweighs every other one."""
+    """The first reason to stop counts, but a lost lease replaces every other reason."""
     return before is None or (why is Stop.LOST and before is not Stop.LOST)
 
 
-class Hold:
-    """A job in this worker's hands, with everything that runs for it."""
+class HeldJob:
+    """A job that this worker has claimed, with its lease and its runs."""
 
     __slots__ = (
-        *("_stopped", "attempts", "claimed_s", "ends_s", "grant", "job", "payload", "plan", "task"),
+        *("_stopped", "claimed_s", "ends_s", "grant", "job", "payload", "plan", "runs", "task"),
     )
 
     def __init__(self, claimed: Claimed, ends_s: float = float("inf")) -> None:
@@ -47,124 +86,130 @@ class Hold:
         self.task: Task | None = claimed.task
         self.payload: Any = claimed.payload
         self.claimed_s = monotonic()
-        #: When its lease ends by this machine's own clock, `since_boot_s`, unless it is renewed.
+        #: When the lease ends by this machine's own clock, `since_boot_s`, unless it is renewed.
         self.ends_s = ends_s
-        #: Live attempts by run id; several only for a plan.
-        self.attempts: dict[str, Attempt] = {}
-        #: The driver of its plan, if it has one.
-        self.plan: Any = None
+        #: Live runs by id; several only for a plan.
+        self.runs: dict[str, ActiveRun] = {}
+        #: Its plan, if it has one.
+        self.plan: HeldPlan | None = None
         self._stopped: Stop | None = None
 
     def expired(self) -> bool:
-        """Its lease is over, whatever the store knows: another worker may have the job."""
+        """Whether the lease has ended by this machine's clock: another worker may have the job."""
         return since_boot_s() >= self.ends_s
 
     @property
     def stopped(self) -> Stop | None:
-        """Why everything that runs for it must end. Under a lease that is over nothing starts."""
+        """Why its runs must end, None if they may go on. Nothing starts under an expired lease."""
         return Stop.LOST if self.expired() else self._stopped
 
     def is_live(self) -> bool:
-        """Something still runs for it, or its plan goes on."""
-        return bool(self.attempts) or (self.plan is not None and not self.plan.over)
+        """Whether a run is active, or the plan has not ended."""
+        return bool(self.runs) or (self.plan is not None and not self.plan.over)
 
     def stop(self, why: Stop) -> None:
-        """Tell everything that runs for the job to end."""
+        """Stop all runs of the job."""
         if outweighs(why, self._stopped):
             self._stopped = why
-            for attempt in list(self.attempts.values()):
-                attempt.stop(why)
+            for run in list(self.runs.values()):
+                run.stop(why)
 
 
-class Attempt:
-    """One run to carry out."""
+class ActiveRun:
+    """One run that this worker executes: of a job, or of a plan step."""
 
     __slots__ = (
-        *("hold", "run_id", "intent", "payload", "number", "step", "results", "resource", "files"),
-        *("stopped_s", "started_s", "sign_s", "run_s", "idle_s", "grace_s"),
-        *("_on_stop", "_open", "_stopped"),
+        *("held", "run_id", "intent", "runner", "payload", "attempt", "step", "results"),
+        *("resource", "files", "stopped_s", "started_s", "active_s", "run_s", "idle_s", "grace_s"),
+        *("_on_stop", "_ended", "_ending", "_stopped"),
     )
 
     def __init__(
         self,
-        hold: Hold,
+        held: HeldJob,
         run_id: str,
-        intent: "Intent[..., Any]",
-        files: "RunFiles",
+        intent: Intent[..., Any],
+        files: RunFiles,
         *,
+        runner: Runner | None = None,
         payload: Any = None,
-        number: int = 1,
+        attempt: int = 1,
         step: PlanStep | None = None,
         results: Mapping[str, Any] | None = None,
         resource: str | None = None,
     ) -> None:
-        self.hold, self.run_id, self.intent, self.files = hold, run_id, intent, files
-        self.payload, self.number = payload, number
+        self.held, self.run_id, self.intent, self.files = held, run_id, intent, files
+        #: None if this worker has no handler for the intent.
+        self.runner = runner
+        self.payload, self.attempt = payload, attempt
         self.step, self.results, self.resource = step, results, resource
         self._stopped: Stop | None = None
         self.stopped_s = 0.0
-        #: Between asking a process to end and making it.
+        #: How long a process may take to end after SIGTERM, before SIGKILL.
         self.grace_s = GRACE_S
         self.started_s: float | None = None
-        #: When it last gave a sign of life: output, progress, a checkpoint.
-        self.sign_s = 0.0
-        self.run_s, self.idle_s = limits_of(hold.job, intent, step)
+        #: When it was last active: output, progress, a checkpoint.
+        self.active_s = 0.0
+        self.run_s, self.idle_s = limits_of(held.job, intent, step)
         self._on_stop: Callable[[Stop], None] | None = None
-        self._open = [True]
-        hold.attempts[run_id] = self
-        if hold.stopped is not None:
-            self.stop(hold.stopped)
+        self._ended = False
+        self._ending = threading.Lock()
+        held.runs[run_id] = self
+        if held.stopped is not None:
+            self.stop(held.stopped)
 
     def start(self) -> None:
-        self.started_s = self.sign_s = monotonic()
+        """Note that the execution begins now."""
+        self.started_s = self.active_s = monotonic()
 
-    def sign(self) -> None:
-        self.sign_s = monotonic()
+    def record_activity(self) -> None:
+        """Note that the run is active, for its idle limit."""
+        self.active_s = monotonic()
 
     @property
     def stopped(self) -> Stop | None:
-        """Why it must end; also when its lease is over and nobody has asked it yet."""
-        return Stop.LOST if self.hold.expired() else self._stopped
+        """Why the run must end, None if it may go on; LOST as soon as the lease has expired."""
+        return Stop.LOST if self.held.expired() else self._stopped
 
     def require_lease(self) -> None:
-        """Raise Stopped if the run must end: called right before something is started."""
+        """Raise Stopped if the run must end. Call it right before something is started."""
         why = self.stopped
         if why is not None:
             raise Stopped(why)
 
     def stop(self, why: Stop) -> None:
-        """Ask it to end."""
+        """Tell the run to end."""
         if outweighs(why, self._stopped):
             self._stopped = why
             self.stopped_s = monotonic()
             if self._on_stop is not None:
                 self._on_stop(why)
 
-    def on_stop(self, act: Callable[[Stop], None]) -> None:
-        """What ends the work when it must stop; called at once if it must already, maybe twice."""
-        self._on_stop = act
+    def on_stop(self, callback: Callable[[Stop], None]) -> None:
+        """Set what ends the work. Called immediately if the run must end; may be called twice."""
+        self._on_stop = callback
         why = self.stopped
         if why is not None:
-            act(why)
+            callback(why)
 
     def end(self) -> bool:
-        """True for whoever ends it first, and only then: one run has one report."""
-        try:
-            self._open.pop()
-        except IndexError:
-            return False
-        self.hold.attempts.pop(self.run_id, None)
+        """Mark the run as ended. True for the first caller only: a run has one report."""
+        with self._ending:
+            if self._ended:
+                return False
+            self._ended = True
+        self.held.runs.pop(self.run_id, None)
         return True
 
     @property
     def ended(self) -> bool:
-        return not self._open
+        return self._ended
 
 
 def limits_of(
-    job: Job, intent: "Intent[..., Any]", step: PlanStep | None
+    job: Job, intent: Intent[..., Any], step: PlanStep | None
 ) -> tuple[float | None, float | None]:
-    """Limits in seconds, whole and without a sign of life: what was said nearest counts."""
+    """The run limit and the idle limit in seconds: of the plan step, the job, or the intent."""
     options = job.options
     run_ms = (step and step.timeout_ms) or options.get("run_timeout_ms") or intent.run_timeout_ms
     idle_ms = options.get("idle_timeout_ms") or intent.idle_timeout_ms

@@ -1,104 +1,63 @@
-"""The claimer: a thread that asks for as many jobs as there is room for.
+"""The claimer: a thread that claims as many jobs as the pools have free slots.
 
-It is woken by the notifier, by a freed place, or by a time that is due.
+A notification of the store, a freed slot, or a due time wakes it.
 """
 
-import heapq
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
 
 from detent import failpoints
 from detent.clock import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimRequest, Sessions
 from detent.errors import DetentError
-from detent.worker.active_run import Attempt
+from detent.worker.alarms import Alarms
+from detent.worker.pools import IntentPool
 
 log = logging.getLogger("detent.worker")
 
-#: At most this often time is asked what it has brought, unless something is known to be due.
+#: The minimum interval between scans for due timers, unless an alarm says that one is due.
 DUE_S = 0.25
 MAX_DUE = 200
-AGAIN_S = 1.0
-PIECE_S = 0.2
-#: The bell may ring for others, again and again: then it is answered later and later.
-PATIENT_RINGS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.001, 0.025
-
-
-class Pool(Protocol):
-    """Something that has room for runs, and takes them."""
-
-    def room(self) -> int: ...
-
-    def put(self, items: Sequence[Attempt], /) -> None: ...
-
-
-class Lane(NamedTuple):
-    """Intents that are carried out in one pool."""
-
-    pool: Pool
-    intents: Collection[str]
-
-
-class Alarms:
-    """Times in the store's clock at which something that this worker knows of is due."""
-
-    def __init__(self) -> None:
-        self._times: list[int] = []
-        self._lock = threading.Lock()
-
-    def add(self, at: int) -> None:
-        with self._lock:
-            heapq.heappush(self._times, at)
-
-    def due(self, now: int) -> bool:
-        """Whether one has gone off; it is forgotten then."""
-        gone_off = False
-        with self._lock:
-            while self._times and self._times[0] <= now:
-                heapq.heappop(self._times)
-                gone_off = True
-        return gone_off
-
-    def next_s(self, now: int) -> float:
-        """Seconds until the next one."""
-        with self._lock:
-            return max(0.0, (self._times[0] - now) / 1_000_000) if self._times else float("inf")
+RETRY_S = 1.0
+SLICE_S = 0.2
+#: Notifications may concern other workers' jobs: after this many claims without a job, pause first.
+FREE_CLAIMS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.001, 0.025
 
 
 class Claimer:
-    """Claims for the lanes of one worker."""
+    """Claims jobs for the pools of one worker, and passes them to `take`."""
 
     def __init__(
         self,
         engine: Engine,
         worker: str,
-        lanes: Sequence[Lane],
+        pools: Sequence[IntentPool],
         poll_s: float,
-        most: Callable[[], int],
-        take: Callable[[Lane, list[Claimed], float], None],
+        limit: Callable[[], int],
+        take: Callable[[IntentPool, list[Claimed], float], None],
+        alarms: Alarms,
         sessions: Sessions | None = None,
     ) -> None:
-        self.engine, self.worker, self.lanes, self.poll_s = engine, worker, lanes, poll_s
-        #: The most jobs that may be claimed at once now.
-        self.most, self.take = most, take
+        self.engine, self.worker, self.pools, self.poll_s = engine, worker, pools, poll_s
+        #: How many jobs may be claimed at most now.
+        self.limit, self.take = limit, take
+        self.alarms = alarms
         self.sessions = sessions
-        self.alarms = Alarms()
         self._freed = threading.Event()
         self._stop = threading.Event()
         self._due_s = 0.0
-        self._in_vain = 0
+        self._empty_claims = 0
         self._thread = threading.Thread(target=self._loop, name="detent-claimer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """No new claims from here on."""
+        """Claim nothing more, and end the thread."""
         self._stop.set()
         self._freed.set()
         self.engine.store.notify()
@@ -106,7 +65,7 @@ class Claimer:
             self._thread.join()
 
     def freed(self) -> None:
-        """There may be room again."""
+        """Wake the claimer: a slot may be free."""
         if not self._freed.is_set():
             self._freed.set()
 
@@ -115,49 +74,49 @@ class Claimer:
             try:
                 self._round()
             except DetentError as error:
-                log.warning("nothing can be claimed now: %s", error)
-                self._stop.wait(AGAIN_S)
+                log.warning("jobs cannot be claimed now, trying again in %s s: %s", RETRY_S, error)
+                self._stop.wait(RETRY_S)
             except Exception:
-                log.exception("claiming failed")
-                self._stop.wait(AGAIN_S)
+                log.exception("internal error while claiming jobs")
+                self._stop.wait(RETRY_S)
 
     def _round(self) -> None:
-        """Claim what fits; if that was everything there is, wait for more."""
+        """Claim for every pool with free slots; if the queue had fewer jobs, wait for more."""
         with self.engine.store.read() as view:
             head, now = view.head(), view.now()
         self._freed.clear()
-        room = self._room()
-        if not room:
+        free = self._free_slots()
+        if not free:
             self._freed.wait(self.poll_s)
             return
-        self._look_at_the_clock(now)
-        full = [self._claim(lane, places) for lane, places in room if self.most()]
-        if not any(full):
+        self._run_due_timers(now)
+        filled = [self._claim(pool, slots) for pool, slots in free if self.limit()]
+        if not any(filled):
             self._pause()
             self._wait(head, min(self.poll_s, self.alarms.next_s(now)))
 
     def _pause(self) -> None:
-        over = self._in_vain - PATIENT_RINGS
+        over = self._empty_claims - FREE_CLAIMS
         if over > 0:
             self._stop.wait(min(FIRST_PAUSE_S * 2 ** min(over, 10), LONGEST_PAUSE_S))
 
     def _wait(self, head: int, seconds: float) -> None:
-        """For the notifier, in short pieces, so that a stop is not kept waiting."""
+        """Wait for a notification, in short slices, so that a stop does not wait."""
         until_s = time.monotonic() + seconds
         while not self._stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
-            if self.engine.store.wait(head, min(left_s, PIECE_S)):
+            if self.engine.store.wait(head, min(left_s, SLICE_S)):
                 return
-            self._in_vain = 0
+            self._empty_claims = 0
 
-    def _room(self) -> list[tuple[Lane, int]]:
-        most = self.most()
-        if not most:
+    def _free_slots(self) -> list[tuple[IntentPool, int]]:
+        limit = self.limit()
+        if not limit:
             return []
-        rooms = [(lane, min(most, lane.pool.room())) for lane in self.lanes]
-        return [(lane, places) for lane, places in rooms if places > 0]
+        free = [(each, min(limit, each.pool.free_slots())) for each in self.pools]
+        return [(each, slots) for each, slots in free if slots > 0]
 
-    def _look_at_the_clock(self, now: int) -> None:
-        """Lost leases, waits that are over, limits that have passed."""
+    def _run_due_timers(self, now: int) -> None:
+        """Handle expired leases, waits that are over, and deadlines."""
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
@@ -166,14 +125,14 @@ class Claimer:
         )
         self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
 
-    def _claim(self, lane: Lane, places: int) -> bool:
-        """True if all the room was used: there may be more."""
+    def _claim(self, pool: IntentPool, slots: int) -> bool:
+        """Claim jobs for one pool. True if all slots were filled: there may be more jobs."""
         nonce = secrets.token_hex(8)
-        ask = ClaimRequest(self.worker, nonce, places, lane.intents, sessions=self.sessions)
-        begun_s = since_boot_s()  # the lease lasts from before the claim, by our own clock
+        ask = ClaimRequest(self.worker, nonce, slots, pool.intents, sessions=self.sessions)
+        begun_s = since_boot_s()  # the lease counts from before the claim, by this machine's clock
         claimed = self.engine.claim(ask)
-        self._in_vain = 0 if claimed else self._in_vain + 1
+        self._empty_claims = 0 if claimed else self._empty_claims + 1
         if claimed:
             failpoints.hit("claim.after")
-            self.take(lane, claimed, begun_s)
-        return len(claimed) == places
+            self.take(pool, claimed, begun_s)
+        return len(claimed) == slots

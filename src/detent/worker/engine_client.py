@@ -1,4 +1,7 @@
-"""The line from a run to the engine: what it tells is durable when the call returns, or refused."""
+"""EngineClient: executes commands of runs. What a call returns has been committed.
+
+While the store is unavailable, a call is retried until the lease of the run has ended.
+"""
 
 import asyncio
 import time
@@ -6,26 +9,22 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from detent.app.run_interface import never
 from detent.engine import CommandRequest, CommandResult, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import ReadTransaction
-from detent.worker.reporter import Reporter, Result, Telling
+from detent.worker.reporter import Reporter, Result
 
 T = TypeVar("T")
 
-#: How long a run waits for a store that is away, as long as a lease lasts: then it fails.
-PATIENCE_S = 30.0
+#: How long a call is retried while the store is unavailable: as long as a lease lasts.
+RETRY_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 
-def never() -> bool:
-    """For callers without a lease: it is never over."""
-    return False
-
-
-class Line:
-    """Speaks to the engine for one worker."""
+class EngineClient:
+    """Executes the commands of one worker's runs; calls block."""
 
     def __init__(self, engine: Engine, worker: str) -> None:
         self.engine = engine
@@ -33,114 +32,119 @@ class Line:
         self.actor = c.Actor(f"worker:{worker}")
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
+        """A read transaction."""
         return self.engine.store.read()
 
     def now(self) -> int:
-        """The store's clock."""
+        """The store's clock, in microseconds."""
         with self.read() as view:
             return view.now()
 
-    def tell(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    def execute(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
-        """Have one command decided; with `under`, only while that grant holds.
+        """Execute one command and return its answer; with `grant`, only while it is valid.
 
-        While the store is unavailable it is tried again, until the caller's lease is `over`.
+        While the store is unavailable, retry until `lease_over` returns True.
         """
-        patience = Patience(over)
+        backoff = Backoff(lease_over)
         while True:
             try:
-                return self._tell(command, under)
+                return self._execute(command, grant)
             except Unavailable:
-                if patience.is_spent():
+                if backoff.is_exhausted():
                     raise
             except Refused as refusal:
-                if patience.knows(refusal):
+                if backoff.was_recorded(refusal):
                     return None
                 raise
-            time.sleep(patience.pause_s())
+            time.sleep(backoff.pause_s())
 
-    def tell_all(
-        self, commands: Sequence[c.Command], under: c.Grant, over: Callable[[], bool] = never
+    def execute_all(
+        self, commands: Sequence[c.Command], grant: c.Grant, lease_over: Callable[[], bool] = never
     ) -> list[Any]:
-        """Have many commands decided in one transaction; those that are refused, refuse alone."""
-        patience = Patience(over)
+        """Execute commands in one transaction; the result has an answer or an error for each."""
+        backoff = Backoff(lease_over)
         while True:
-            asks = [CommandRequest(command, self.actor, grant=under) for command in commands]
+            asks = [CommandRequest(command, self.actor, grant=grant) for command in commands]
             results = self.engine.execute(asks)
-            away = next((each for each in results if isinstance(each, Unavailable)), None)
-            if away is None:
+            unavailable = next((each for each in results if isinstance(each, Unavailable)), None)
+            if unavailable is None:
                 return results
-            if patience.is_spent():
-                raise away
-            time.sleep(patience.pause_s())
+            if backoff.is_exhausted():
+                raise unavailable
+            time.sleep(backoff.pause_s())
 
-    async def tell_async(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    async def execute_async(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
-        """The same for a coroutine."""
-        return await self.aside(lambda: self.tell(command, under, over))
+        """As `execute`, for coroutines."""
+        return await self.run_blocking(lambda: self.execute(command, grant, lease_over))
 
-    async def aside(self, work: Callable[[], T]) -> T:
-        """Something that blocks, away from the event loop."""
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """Call a function that blocks on a thread, and await its result."""
         return await asyncio.to_thread(work)
 
-    def _tell(self, command: c.Command, under: c.Grant | None) -> Any:
-        return self.engine.do(command, self.actor, grant=under)
+    def _execute(self, command: c.Command, grant: c.Grant | None) -> Any:
+        return self.engine.do(command, self.actor, grant=grant)
 
 
-class Patience:
-    """How long and how often a run tries again when the store is away."""
+class Backoff:
+    """How long and how often a call is retried while the store is unavailable."""
 
-    def __init__(self, over: Callable[[], bool]) -> None:
-        self.until_s = time.monotonic() + PATIENCE_S
-        self.over = over
+    def __init__(self, lease_over: Callable[[], bool]) -> None:
+        self.until_s = time.monotonic() + RETRY_S
+        self.lease_over = lease_over
         self.next_s = FIRST_PAUSE_S
-        self.tried = False
+        self.retried = False
 
-    def is_spent(self) -> bool:
-        return self.over() or time.monotonic() >= self.until_s
+    def is_exhausted(self) -> bool:
+        """Whether the call must fail now."""
+        return self.lease_over() or time.monotonic() >= self.until_s
 
     def pause_s(self) -> float:
-        """The pause before the next try; each is longer than the one before."""
-        pause_s, self.tried = self.next_s, True
+        """The pause before the next try, twice as long as the one before."""
+        pause_s, self.retried = self.next_s, True
         self.next_s = min(self.next_s * 2, LONGEST_PAUSE_S)
         return pause_s
 
-    def knows(self, refusal: Refused) -> bool:
-        """The name was recorded by an earlier try: its answer was lost, not the try."""
-        return self.tried and refusal.code == "name_used_twice"
+    def was_recorded(self, refusal: Refused) -> bool:
+        """Whether an earlier try has recorded the name, and only its answer was lost."""
+        return self.retried and refusal.code == "name_used_twice"
 
 
-class WorkerLine(Line):
-    """A line on which coroutines share transactions."""
+class WorkerEngineClient(EngineClient):
+    """An engine client whose coroutines wait without a thread each: the reporter serves them."""
 
     def __init__(self, engine: Engine, worker: str, reporter: Reporter) -> None:
         super().__init__(engine, worker)
         self.reporter = reporter
 
-    async def tell_async(
-        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    async def execute_async(
+        self,
+        command: c.Command,
+        grant: c.Grant | None = None,
+        lease_over: Callable[[], bool] = never,
     ) -> Any:
-        ask = CommandRequest(command, self.actor, grant=under)
-        result = await self._brought(ask)
+        ask = CommandRequest(command, self.actor, grant=grant)
+        result = await self.reporter.execute(ask)
         if isinstance(result, Unavailable):
-            result = await self._brought_again(ask, Patience(over))
+            result = await self._retry(ask, Backoff(lease_over))
         if isinstance(result, CommandResult):
             return result.value
         raise result
 
-    def _brought(self, ask: CommandRequest) -> "asyncio.Future[Result]":
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self.reporter.queue.put(Telling(ask, future))
-        return future
-
-    async def _brought_again(self, ask: CommandRequest, patience: Patience) -> Result:
-        """The store was away: patiently, as long as a lease lasts."""
+    async def _retry(self, ask: CommandRequest, backoff: Backoff) -> Result:
         while True:
-            await asyncio.sleep(patience.pause_s())
-            result = await self._brought(ask)
-            if isinstance(result, Refused) and patience.knows(result):
+            await asyncio.sleep(backoff.pause_s())
+            result = await self.reporter.execute(ask)
+            if isinstance(result, Refused) and backoff.was_recorded(result):
                 return CommandResult(None)
-            if not isinstance(result, Unavailable) or patience.is_spent():
+            if not isinstance(result, Unavailable) or backoff.is_exhausted():
                 return result

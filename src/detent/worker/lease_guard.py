@@ -1,15 +1,15 @@
-"""The lease guard: a thread that gives up leases which are over by this machine's own clock.
+"""The lease guard: a thread that stops runs whose lease has expired by this machine's clock.
 
-It never waits for the store, so that a worker which cannot reach it stops its work in time.
+It never waits for the store, so a worker that cannot reach the store stops its runs in time.
 """
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
+from detent.app.run_interface import Stop
 from detent.periodic_thread import PeriodicThread
-from detent.worker.active_run import Hold, Stop
-from detent.worker.held_jobs import Holds
+from detent.worker.active_run import HeldJob, HeldPlan
+from detent.worker.held_jobs import HeldJobs
 
 log = logging.getLogger("detent.worker")
 
@@ -17,23 +17,23 @@ TICK_S = 0.1
 
 
 class LeaseGuard(PeriodicThread):
-    """Stops everything that runs under a lease that was not renewed in time."""
+    """Stops the runs of jobs whose leases were not renewed in time."""
 
-    def __init__(self, holds: Holds, chore: Callable[[Any, Callable[[], Any]], None]) -> None:
-        super().__init__("detent-lease-guard", self._look, first_s=TICK_S)
-        self.holds, self.chore = holds, chore
-        self._given_up: set[Hold] = set()
+    def __init__(self, held_jobs: HeldJobs, advance_plan: Callable[[HeldPlan], None]) -> None:
+        super().__init__("detent-lease-guard", self._check, first_s=TICK_S)
+        self.held_jobs, self.advance_plan = held_jobs, advance_plan
+        self._given_up: set[HeldJob] = set()
 
-    def _look(self) -> float:
-        expired = {hold for hold in self.holds if hold.expired()}
-        for hold in expired - self._given_up:
-            self._give_up(hold)
+    def _check(self) -> float:
+        expired = {held for held in self.held_jobs if held.expired()}
+        for held in expired - self._given_up:
+            self._give_up(held)
         self._given_up = expired
         return TICK_S
 
-    def _give_up(self, hold: Hold) -> None:
-        job_id = hold.grant.job_id
-        log.warning("the lease on job %s was not renewed in time: its work is stopped", job_id)
-        hold.stop(Stop.LOST)
-        if hold.plan is not None and not hold.attempts:
-            self.chore(hold.plan, hold.plan.advance)
+    def _give_up(self, held: HeldJob) -> None:
+        job_id = held.grant.job_id
+        log.warning("the lease on job %s was not renewed in time: its runs are stopped", job_id)
+        held.stop(Stop.LOST)
+        if held.plan is not None and not held.runs:
+            self.advance_plan(held.plan)

@@ -1,7 +1,7 @@
-"""Keeping what runs leave: their output where other machines read it, and their summaries.
+"""The output uploader: a thread that copies the output of runs to the store, and writes summaries.
 
-One thread for a worker. Output waits for a moment, so that many small writes become one; all of it
-has been sent before the end of its run is reported. The run's own file is the buffer.
+Output waits for a moment, so that many small writes become one. All output of a run is sent before
+the end of the run is reported. The run's own file is the buffer.
 """
 
 import logging
@@ -17,17 +17,17 @@ from detent.worker.run_files import RunFiles
 
 log = logging.getLogger("detent.worker")
 
-#: How long output waits for more of it.
-GATHER_S = 0.25
-#: The most in one row, and in one transaction.
+#: How long output waits, so that several writes are sent together.
+DELAY_S = 0.25
+#: The largest piece in one row, and the largest number of pieces in one transaction.
 PIECE_BYTES = 131_072
 MAX_PIECES = 32
-#: A run that is not known to have ended by then gets its summary from the keeper.
+#: If the end of a run is not committed by then, the keeper writes its summary.
 SUMMARY_WITHIN_S = 60.0
 
 
-class Keeping:
-    """Runs that have written something since the last look, and runs that have just ended."""
+class OutputUploader:
+    """Uploads the output of runs that have written something or have just ended."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -35,9 +35,9 @@ class Keeping:
         self._ended: dict[str, tuple[RunFiles, float]] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        #: Two who send the same bytes would disagree about where pieces begin.
+        #: Held while output is sent: two threads must not send the same bytes.
         self._sending = threading.Lock()
-        self._thread = threading.Thread(target=self._loop, name="detent-keeping", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="detent-uploader", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -48,11 +48,11 @@ class Keeping:
         self._wake.set()
         self._thread.join()
 
-    # -- what runs say ---------------------------------------------------------------------
+    # -- called by runs ---------------------------------------------------------------------
 
     @property
     def on_output(self) -> Callable[[RunFiles], None] | None:
-        """What a run calls after it has written; nothing where its file is read itself."""
+        """The callback for output of runs; None if readers read the run's file itself."""
         return None if self.store.outputs is None else self._wrote
 
     def _wrote(self, files: RunFiles) -> None:
@@ -60,11 +60,11 @@ class Keeping:
         self._wake.set()
 
     def must_send(self, files: RunFiles) -> bool:
-        """Whether its end would be told before all of its output."""
+        """Whether some of the run's output is not sent yet."""
         return self.store.outputs is not None and files.sent < files.written
 
     def ended(self, files: RunFiles) -> None:
-        """The end of a run is about to be reported: its output goes first."""
+        """Send the rest of a run's output: its end is about to be reported."""
         if self.must_send(files):
             self._send([files])
         if files.made:
@@ -77,7 +77,7 @@ class Keeping:
         while not self._stopping.is_set():
             self._wake.wait()
             self._wake.clear()
-            self._stopping.wait(GATHER_S)
+            self._stopping.wait(DELAY_S)
             self._pass()
             if self._ended or self._dirty:
                 self._wake.set()
@@ -88,8 +88,8 @@ class Keeping:
             written = [self._dirty.pop(run_id) for run_id in list(self._dirty)]
             self._send(written)
             self._summarise()
-        except Exception:  # whatever it was, later runs are kept
-            log.exception("what runs have left could not be kept")
+        except Exception:  # later runs must still be uploaded
+            log.exception("internal error while output of runs was uploaded")
 
     def _send(self, written: Iterable[RunFiles]) -> None:
         with self._sending:
@@ -97,7 +97,11 @@ class Keeping:
                 try:
                     self._send_all(files)
                 except DetentError as error:
-                    log.warning("output of run %s cannot be sent now: %s", files.run_id, error)
+                    log.warning(
+                        "output of run %s cannot be sent now, and will be sent later: %s",
+                        files.run_id,
+                        error,
+                    )
                     self._dirty.setdefault(files.run_id, files)
 
     def _send_all(self, files: RunFiles) -> None:
@@ -107,14 +111,14 @@ class Keeping:
             data = files.unsent(PIECE_BYTES * MAX_PIECES)
             for at in range(0, len(data), PIECE_BYTES):
                 pieces.append(Piece(files.run_id, offset + at, data[at : at + PIECE_BYTES]))
-            if not pieces:  # the run's own program has taken its file away
+            if not pieces:  # the run's program has removed the file
                 files.sent = files.written
                 return
             outputs.append(pieces)
             files.sent = offset + len(data)
 
     def _summarise(self) -> None:
-        """Of those whose end is in the store by now; the others are looked at again."""
+        """Write the summaries of runs whose end is committed; check the others again later."""
         waiting = dict(self._ended)
         if not waiting:
             return
@@ -122,7 +126,7 @@ class Keeping:
             with self.store.read() as view:
                 found = summaries.documents(view, list(waiting))
         except DetentError as error:
-            log.warning("summaries of runs cannot be made now: %s", error)
+            log.warning("summaries of runs cannot be written now: %s", error)
             return
         for run_id, (files, until_s) in waiting.items():
             if run_id in found:

@@ -1,35 +1,51 @@
-"""Where runs are carried out: threads for functions and commands, one loop for coroutines.
+"""Pools that execute runs: threads for functions and commands, an event loop for coroutines.
 
-Both take a list of work and say how much room they have; neither knows the store.
+Both take runs and say how many more they can take (`free_slots`). Neither knows the store.
 """
 
 import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from detent.worker.active_run import Attempt, Stop
+from detent.app.run_interface import Stop
+from detent.worker.active_run import ActiveRun
 
 log = logging.getLogger("detent.worker")
 
-#: Something for a thread: a run, or a chore for a plan.
-Item = Attempt | Callable[[], None]
+#: Work for a thread: a run, or a function that does something for a plan.
+Item = ActiveRun | Callable[[], None]
 
-#: Shorter than this, a job costs less than claiming it: they are claimed ahead, in batches.
+#: Runs that are shorter than this on average are claimed ahead, in batches.
 TINY_S = 0.001
-#: A thread that is at one run for this long holds up what waits behind it.
+#: A thread that executes one run for this long blocks the backlog.
 STALLED_S = 0.02
 #: How much work is claimed ahead, in time and in number.
 AHEAD_S = 0.05
 MAX_AHEAD = 500
 
 
+class Pool(Protocol):
+    """Executes runs, as many at the same time as it has slots."""
+
+    def free_slots(self) -> int: ...
+
+    def put(self, items: Sequence[ActiveRun], /) -> None: ...
+
+
+class IntentPool(NamedTuple):
+    """A pool, and the intents whose runs it executes."""
+
+    pool: Pool
+    intents: Collection[str]
+
+
 class Pace:
-    """How long runs take, as a mean that forgets: long ones at once end claiming ahead."""
+    """The moving average of how long runs take. One long run ends claiming ahead."""
 
     def __init__(self) -> None:
         self.mean_s = 1.0
@@ -42,12 +58,12 @@ class Pace:
         return self.mean_s < TINY_S
 
     def ahead(self) -> int:
-        """How many jobs to hold beyond those that run; none unless they are tiny."""
+        """How many jobs to claim beyond those that run; 0 unless runs are short."""
         return min(MAX_AHEAD, int(AHEAD_S / max(self.mean_s, 1e-6))) if self.tiny else 0
 
 
-class Seat:
-    """One thread of the pool. An abandoned one ends when its work does, whenever that is."""
+class PoolThread:
+    """A thread of the pool. An abandoned thread ends when its run has ended."""
 
     __slots__ = ("abandoned", "item")
 
@@ -59,25 +75,27 @@ class Seat:
 class Threads:
     """A pool of threads that take work from one backlog."""
 
-    def __init__(self, size: int, carry: Callable[[Item], None], freed: Callable[[], None]) -> None:
-        self.size, self.carry, self.freed = size, carry, freed
+    def __init__(
+        self, size: int, perform: Callable[[Item], None], freed: Callable[[], None]
+    ) -> None:
+        self.size, self.perform, self.freed = size, perform, freed
         self.backlog: deque[Item] = deque()
         self.pace = Pace()
         self._tokens: SimpleQueue[bool] = SimpleQueue()
-        self._seats: set[Seat] = set()
+        self._pool_threads: set[PoolThread] = set()
         self._lock = threading.Lock()
 
     def busy(self) -> int:
-        return sum(1 for seat in list(self._seats) if seat.item is not None)
+        return sum(1 for pool_thread in list(self._pool_threads) if pool_thread.item is not None)
 
     def stalled(self) -> bool:
-        """Every thread there may be is at a run that takes its time: claims would only wait."""
-        begun_s = [_begun_s(seat.item) for seat in list(self._seats)]
+        """Whether every thread executes a long run, so that claimed jobs would only wait."""
+        begun_s = [_begun_s(pool_thread.item) for pool_thread in list(self._pool_threads)]
         before_s = monotonic() - STALLED_S
         return len(begun_s) >= self.size and all(each and each < before_s for each in begun_s)
 
-    def room(self) -> int:
-        """How many more jobs to claim now."""
+    def free_slots(self) -> int:
+        """How many more jobs the claimer can claim now."""
         ahead = self.pace.ahead()
         waiting = len(self.backlog)
         if ahead and waiting <= ahead // 2 and not self.stalled():
@@ -85,80 +103,82 @@ class Threads:
         return max(self.size - self.busy() - waiting, 0)
 
     def put(self, items: Sequence[Item]) -> None:
-        """Tiny work wakes one thread: more would only fight for the interpreter."""
+        """Add runs to the backlog. Short runs wake one thread: more would compete for the GIL."""
         self.backlog.extend(items)
         self.wake(1 if self.pace.tiny else len(items))
 
     def wake(self, count: int) -> None:
-        """Let up to this many threads look at the backlog."""
+        """Wake up to this many threads; each takes runs from the backlog."""
         with self._lock:
             for _ in range(min(count, self.size)):
-                if len(self._seats) < self.size and len(self._seats) <= self.busy():
-                    self._open_seat()
+                if len(self._pool_threads) < self.size and len(self._pool_threads) <= self.busy():
+                    self._start_thread()
                 self._tokens.put(True)
 
-    def _open_seat(self) -> None:
-        seat = Seat()
-        self._seats.add(seat)
-        threading.Thread(target=self._work, args=(seat,), name="detent-run", daemon=True).start()
+    def _start_thread(self) -> None:
+        pool_thread = PoolThread()
+        self._pool_threads.add(pool_thread)
+        threading.Thread(
+            target=self._work, args=(pool_thread,), name="detent-run", daemon=True
+        ).start()
 
-    def _work(self, seat: Seat) -> None:
-        backlog, carry = self.backlog, self.carry
+    def _work(self, pool_thread: PoolThread) -> None:
+        backlog, perform = self.backlog, self.perform
         while self._tokens.get():
-            while not seat.abandoned:
+            while not pool_thread.abandoned:
                 try:
-                    seat.item = backlog.popleft()
+                    pool_thread.item = backlog.popleft()
                 except IndexError:
                     break
                 try:
-                    carry(seat.item)
+                    perform(pool_thread.item)
                 except BaseException:
-                    log.exception("a worker thread met a fault of the worker's own")
-                seat.item = None
+                    log.exception("internal error of the worker while it executed a run")
+                pool_thread.item = None
                 if len(backlog) <= MAX_AHEAD // 2:
                     self.freed()
-            if seat.abandoned:
+            if pool_thread.abandoned:
                 return
 
-    def abandon(self, attempt: Attempt) -> None:
-        """Leave a function that cannot be stopped alone: another thread takes its place."""
+    def abandon(self, run: ActiveRun) -> None:
+        """Give the slot of a function that cannot be stopped to a new thread."""
         with self._lock:
-            for seat in list(self._seats):
-                if seat.item is attempt:
-                    seat.abandoned = True
-                    self._seats.discard(seat)
+            for pool_thread in list(self._pool_threads):
+                if pool_thread.item is run:
+                    pool_thread.abandoned = True
+                    self._pool_threads.discard(pool_thread)
         self.freed()
 
-    def withdraw(self) -> list[Attempt]:
-        """Runs that nobody has started yet, taken out of the backlog."""
+    def withdraw(self) -> list[ActiveRun]:
+        """Remove the runs that have not started from the backlog, and return them."""
         items = []
         while self.backlog:
             try:
                 items.append(self.backlog.popleft())
             except IndexError:
                 break
-        self.backlog.extend(each for each in items if not isinstance(each, Attempt))
-        return [each for each in items if isinstance(each, Attempt)]
+        self.backlog.extend(each for each in items if not isinstance(each, ActiveRun))
+        return [each for each in items if isinstance(each, ActiveRun)]
 
     def stop(self) -> None:
-        for _ in list(self._seats):
+        for _ in list(self._pool_threads):
             self._tokens.put(False)
 
 
 def _begun_s(item: Item | None) -> float | None:
-    return item.started_s if isinstance(item, Attempt) else None
+    return item.started_s if isinstance(item, ActiveRun) else None
 
 
-class Loop:
-    """An event loop in a thread of its own, for coroutines."""
+class EventLoop:
+    """Executes coroutines on an event loop, which has its own thread."""
 
     def __init__(
         self,
         size: int,
-        carry: Callable[[Attempt], Coroutine[Any, Any, None]],
+        perform: Callable[[ActiveRun], Coroutine[Any, Any, None]],
         freed: Callable[[], None],
     ) -> None:
-        self.size, self.carry, self.freed = size, carry, freed
+        self.size, self.perform, self.freed = size, perform, freed
         self.loop = asyncio.new_event_loop()
         self.live = 0
         self._count = threading.Lock()
@@ -172,20 +192,20 @@ class Loop:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def room(self) -> int:
+    def free_slots(self) -> int:
         return max(self.size - self.live, 0)
 
-    def put(self, attempts: Sequence[Attempt]) -> None:
+    def put(self, runs: Sequence[ActiveRun]) -> None:
         with self._count:
-            self.live += len(attempts)
-        self.loop.call_soon_threadsafe(self._begin, attempts)
+            self.live += len(runs)
+        self.loop.call_soon_threadsafe(self._begin, runs)
 
-    def _begin(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            task = self.loop.create_task(self.carry(attempt))
+    def _begin(self, runs: Sequence[ActiveRun]) -> None:
+        for run in runs:
+            task = self.loop.create_task(self.perform(run))
             self._tasks.add(task)
             task.add_done_callback(self._done)
-            attempt.on_stop(Canceller(self.loop, task))
+            run.on_stop(Canceller(self.loop, task))
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -194,14 +214,14 @@ class Loop:
         self.freed()
 
     def stop(self) -> None:
-        """Cancel what is left and end the thread."""
+        """Cancel the coroutines that are left and end the thread."""
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._wind_down(), self.loop)
+            asyncio.run_coroutine_threadsafe(self._cancel_all(), self.loop)
             self._thread.join(timeout=5)
         if not self.loop.is_running():
             self.loop.close()
 
-    async def _wind_down(self) -> None:
+    async def _cancel_all(self) -> None:
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()

@@ -1,6 +1,8 @@
-"""The reporter: takes the reports of many runs to the engine in one transaction.
+"""The reporter: a thread that has the engine commit the reports of runs, and delivers the results.
 
-It never waits to fill a batch. An outcome that the store cannot take now is kept and brought again.
+A report is posted to the engine when the run ends; the engine commits everything that is posted in
+one transaction. The reporter takes part in the engine's turns so that the threads of runs need not,
+and does not gather batches of its own. A report that the store cannot take now is posted again.
 """
 
 import asyncio
@@ -8,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -17,34 +20,33 @@ from detent.errors import DetentError, Unavailable
 
 log = logging.getLogger("detent.worker")
 
-MAX_AT_ONCE = 500
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
-#: What the engine said: an Answer, or an error.
+#: An Answer, or the error with which the engine refused the command.
 Result = Any
 
 
-class Outcome(NamedTuple):
-    """The end of a run; `done` hears how it was taken, once it was."""
+class Report(NamedTuple):
+    """The end of a run; `done` is called with the result when it is committed or refused."""
 
     ask: CommandRequest
+    posted: "Future[list[Result]]"
     done: Callable[[CommandRequest, Result], None]
 
 
-class Telling(NamedTuple):
-    """A command of a coroutine that waits for the answer."""
+class CoroutineCommand(NamedTuple):
+    """A command of a coroutine that awaits the result."""
 
-    ask: CommandRequest
-    future: "asyncio.Future[Result]"
+    posted: "Future[list[Result]]"
+    awaited: "asyncio.Future[Result]"
 
 
 class Reporter:
-    """A thread between the runs and the engine."""
+    """Delivers the results of posted reports and of coroutines' commands, on its own thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.queue: SimpleQueue[Outcome | Telling | None] = SimpleQueue()
-        self._again: list[Outcome] = []
+        self._queue: SimpleQueue[Report | CoroutineCommand | None] = SimpleQueue()
         self._pause_s = FIRST_PAUSE_S
         self._thread = threading.Thread(target=self._loop, name="detent-reporter", daemon=True)
 
@@ -52,76 +54,95 @@ class Reporter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Bring what is there, then end."""
-        self.queue.put(None)
+        """Deliver everything that was posted, then end the thread."""
+        self._queue.put(None)
         self._thread.join()
+
+    def report(self, ask: CommandRequest, done: Callable[[CommandRequest, Result], None]) -> None:
+        """Report the end of a run; does not wait. `done` is called on the reporter's thread."""
+        self._queue.put(Report(ask, self._post(ask), done))
+
+    def execute(self, ask: CommandRequest) -> "asyncio.Future[Result]":
+        """Execute a command for a coroutine of the running event loop."""
+        awaited: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._queue.put(CoroutineCommand(self._post(ask), awaited))
+        return awaited
+
+    def _post(self, ask: CommandRequest) -> "Future[list[Result]]":
+        try:
+            failpoints.hit("report.before")
+        except Exception as error:
+            failed: Future[list[Result]] = Future()
+            failed.set_result([Unavailable(str(error), retry_after_s=1)])
+            return failed
+        return self.engine.enqueue([ask])
+
+    # -- the thread ------------------------------------------------------------------------
 
     def _loop(self) -> None:
         while True:
-            items = self._gather()
-            stopping = items and items[-1] is None
-            self._report([item for item in items if item is not None])
+            items = self._take()
+            stopping = items[-1] is None
+            self._deliver([item for item in items if item is not None])
             if stopping:
                 return
 
-    def _gather(self) -> list[Outcome | Telling | None]:
-        """What could not be brought before, and everything that has come since."""
-        items: list[Outcome | Telling | None] = [*self._again]
-        self._again = []
+    def _take(self) -> list[Report | CoroutineCommand | None]:
+        """What was posted: the next item, and those that were posted behind it."""
+        items = [self._queue.get()]
         try:
-            if not items:
-                items.append(self.queue.get())
-            while len(items) < MAX_AT_ONCE and items[-1] is not None:
-                items.append(self.queue.get_nowait())
+            while items[-1] is not None:
+                items.append(self._queue.get_nowait())
         except Empty:
             pass
         return items
 
-    def _report(self, items: Sequence[Outcome | Telling]) -> None:
-        if not items:
-            return
-        results = self._ask([item.ask for item in items])
-        told: list[tuple[Telling, Result]] = []
-        for item, result in zip(items, results, strict=True):
-            if isinstance(item, Telling):
-                told.append((item, result))
+    def _deliver(self, items: Sequence[Report | CoroutineCommand]) -> None:
+        awaited: list[tuple[asyncio.Future[Result], Result]] = []
+        again: list[Report] = []
+        for item in items:
+            result = self._result(item.posted)
+            if isinstance(item, CoroutineCommand):
+                awaited.append((item.awaited, result))
             elif isinstance(result, Unavailable):
-                self._again.append(item)
+                again.append(item)
             else:
-                self._tell(item, result)
-        if told:
-            told[0][0].future.get_loop().call_soon_threadsafe(_resolve, told)
-        self._rest()
+                self._call_done(item, result)
+        if awaited:
+            awaited[0][0].get_loop().call_soon_threadsafe(_resolve, awaited)
+        self._post_again(again)
 
-    def _ask(self, asks: Sequence[CommandRequest]) -> Sequence[Result]:
+    def _result(self, posted: "Future[list[Result]]") -> Result:
         try:
-            failpoints.hit("report.before")
-            results = self.engine.execute(asks)
+            self.engine.serve(posted)
+            (result,) = posted.result()
             failpoints.hit("report.after")
-            return results
         except DetentError as error:
-            return [error] * len(asks)
+            return error
         except Exception as error:
             log.exception("the engine failed")
-            return [Unavailable(str(error), retry_after_s=1)] * len(asks)
+            return Unavailable(str(error), retry_after_s=1)
+        return result
 
-    def _tell(self, item: Outcome, result: Result) -> None:
+    def _call_done(self, report: Report, result: Result) -> None:
         try:
-            item.done(item.ask, result)
+            report.done(report.ask, result)
         except Exception:
-            log.exception("a report was taken, but not booked")
+            log.exception("a report was committed, and handling its result failed")
 
-    def _rest(self) -> None:
-        """The store is away: wait a little longer each time."""
-        if not self._again:
+    def _post_again(self, reports: Sequence[Report]) -> None:
+        """Post reports again that the store could not take, after a pause that grows."""
+        if not reports:
             self._pause_s = FIRST_PAUSE_S
             return
-        log.warning("%d reports cannot be brought now", len(self._again))
+        log.warning("the store is unavailable: %d reports are sent again", len(reports))
         time.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        for report in reports:
+            self._queue.put(report._replace(posted=self._post(report.ask)))
 
 
-def _resolve(told: Sequence[tuple[Telling, Result]]) -> None:
-    for item, result in told:
-        if not item.future.done():
-            item.future.set_result(result)
+def _resolve(awaited: Sequence[tuple["asyncio.Future[Result]", Result]]) -> None:
+    for future, result in awaited:
+        if not future.done():
+            future.set_result(result)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from detent import failpoints, private_files
+from detent.app.values import storable
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import document_fields
 from detent.kernel.evidence_types import type_of
@@ -24,7 +25,6 @@ from detent.operations.run_output import FILE as OUTPUT
 from detent.operations.run_output import read_file
 from detent.redaction import StreamRedactor, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
-from detent.worker.values import storable
 
 EVIDENCE, WORK = "evidence", "work"
 MAX_OUTPUT_BYTES = 10_485_760
@@ -37,7 +37,7 @@ CUT = b"\n[the output was cut here: it passed its limit]\n"
 
 
 class Kept(NamedTuple):
-    """A piece of evidence, in the order of the command that reports it."""
+    """A stored evidence file: the fields of the command that reports it, in order."""
 
     file: str
     kind: str
@@ -47,20 +47,20 @@ class Kept(NamedTuple):
 
 
 class RunFiles:
-    """Made when first needed: most runs leave nothing behind."""
+    """The files of one run. The directory is made when it is first needed."""
 
     def __init__(
         self,
         runs: Path,
         run_id: str,
-        most_output: int = MAX_OUTPUT_BYTES,
+        max_output: int = MAX_OUTPUT_BYTES,
         blobs: Blobs | None = None,
         on_output: "Callable[[RunFiles], None] | None" = None,
     ) -> None:
         if "/" in run_id or run_id.startswith("."):
             raise Invalid(f"{run_id!r} cannot name a directory.", field="run_id", given=run_id)
         self.runs, self.run_id = runs, run_id
-        self.most_output = most_output
+        self.max_output = max_output
         self.written = 0
         #: How much of the output other machines can read, if they read it elsewhere.
         self.sent = 0
@@ -74,15 +74,15 @@ class RunFiles:
         return self.runs / self.run_id
 
     def directory(self, name: str = "") -> Path:
-        """The run's directory, or one in it, for nobody else's eyes."""
+        """The run's directory, or one in it, readable by the owner only."""
         path = self.path / name if name else self.path
         private_files.make_directory(path)
         self.made = True
         return path
 
     def put(self, name: str, text: str) -> Path:
-        """Write a file of our own in the run's directory. Its program may have run there before, so
-        that whatever stands in the file's place goes first: a link leads nowhere.
+        """Write a file into the run's directory. A file or link that the program left there is
+        removed first, so that a link is not followed.
         """
         path = self.directory() / name
         with os.fdopen(_made(path), "wb") as file:
@@ -92,30 +92,30 @@ class RunFiles:
     # -- output ----------------------------------------------------------------------------
 
     def write(self, output: str | bytes) -> None:
-        """Append to the run's output, up to its limit and without the secrets in it."""
-        if self.written >= self.most_output:
-            return  # nothing more is kept: a flood costs nothing further
+        """Append to the run's output, up to its limit, with secrets removed."""
+        if self.written >= self.max_output:
+            return  # over the limit: nothing more is kept
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
         self._append(self._passing.feed(data))
 
     def end_output(self) -> None:
-        """Nothing more comes: what waited for the rest of a secret is written too."""
+        """Write what was held back as a possible start of a secret: the output has ended."""
         self._append(self._passing.end())
 
     def _append(self, data: bytes) -> None:
-        room = self.most_output - self.written
-        if room <= 0 or not data:
+        left = self.max_output - self.written
+        if left <= 0 or not data:
             return
-        if len(data) > room:
-            data = data[:room] + CUT
+        if len(data) > left:
+            data = data[:left] + CUT
         failpoints.hit("output.write")
         _append_to(self.directory() / OUTPUT, data)
-        self.written += len(data)  # now it is there for whoever sends it on
+        self.written += len(data)  # now the uploader may send it
         if self._on_output is not None:
             self._on_output(self)
 
     def output(self) -> bytes:
-        return read_file(self.path / OUTPUT, 0, self.most_output + len(CUT))
+        return read_file(self.path / OUTPUT, 0, self.max_output + len(CUT))
 
     def unsent(self, most: int) -> bytes:
         """The next bytes of the output that were not sent yet."""
@@ -127,7 +127,7 @@ class RunFiles:
         """Store a file (given as a Path), bytes, text or a JSON value as evidence."""
         document_fields.text(name, "name", 200)
         if "/" in name or name.startswith("."):
-            raise Invalid(f"{name!r} is no plain file name.", field="name", given=name)
+            raise Invalid(f"{name!r} is not a plain file name.", field="name", given=name)
         self.directory(EVIDENCE)
         try:
             top = os.open(self.path / EVIDENCE, DIRECTORY)
@@ -188,7 +188,7 @@ class RunFiles:
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise Invalid(f"{name} is no plain file.", field=name)
+                raise Invalid(f"{name} is not a plain file.", field=name)
             if found.st_nlink != 1:
                 raise Invalid(f"{name} is a hard link to another file.", field=name)
             if found.st_size > most:
@@ -214,7 +214,7 @@ class RunFiles:
 
 
 def _made(path: str | Path, beneath: int | None = None) -> int:
-    """A new file that nobody else has a name for, open; what stood there is removed, not opened."""
+    """Create and open a new file; a file or link of that name is removed, not opened."""
     with suppress(FileNotFoundError):
         os.unlink(path, dir_fd=beneath)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

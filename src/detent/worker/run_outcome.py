@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.app.failures import Failure, Interrupted
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
 from detent.redaction import redact
-from detent.worker.failures import Failure, Interrupted
 
 LONGEST_ERROR = 2_000
-#: The directory of the worker's own code.
-OWN = f"{Path(__file__).parent}{os.sep}"
+#: The directories of detent's own code between the worker and a handler.
+OWN = tuple(f"{Path(__file__).parent.parent / part}{os.sep}" for part in ("worker", "app"))
 
 #: The first that fits counts: TimeoutError is an OSError too.
 BY_TYPE: Sequence[tuple[type[BaseException], FailureClass]] = (

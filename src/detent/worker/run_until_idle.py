@@ -1,4 +1,4 @@
-"""A worker that does what is there and then is done: when nothing is left that it could claim."""
+"""Run until idle: whether a worker has nothing left to claim, for `detent up --once`."""
 
 from detent.engine import due_timers
 from detent.engine.claims import ClaimRequest, waiting
@@ -7,15 +7,15 @@ from detent.store.types import Query
 from detent.worker.claimer import MAX_DUE
 from detent.worker.worker import Worker
 
-ENOUGH = 100
+MAX_JOBS = 100
 
 
 def drained(worker: Worker) -> bool:
-    """Whether it holds nothing and nothing due is left for it, seen in one transaction.
+    """Whether the worker holds no job and no due job is left for it, read in one transaction.
 
-    What a pause or a limit holds back, or what is due only later, is not waited for.
+    Jobs that a pause or a limit blocks, and jobs that are due later, do not count.
     """
-    ask = ClaimRequest(worker.name, "", ENOUGH, list(worker.app.intents))
+    ask = ClaimRequest(worker.name, "", MAX_JOBS, list(worker.app.intents))
 
     def look(tx: WriteTransaction) -> tuple[bool, int]:
         moved = due_timers.run(tx, MAX_DUE, worker.core.engine.lifetimes)
@@ -23,4 +23,4 @@ def drained(worker: Worker) -> bool:
         return bool(held) or waiting(tx, ask), moved
 
     left, moved = worker.core.engine.transaction(look)
-    return not left and not moved and not len(worker.holds)
+    return not left and not moved and not len(worker.held_jobs)

@@ -1,4 +1,4 @@
-"""A sandbox for the programs of runs: what stands before their argv. Starts nothing itself.
+"""A sandbox for the programs of runs: the arguments before their argv. Starts nothing itself.
 
 With `worker.sandbox = "bwrap"` a program sees the machine read-only, its own processes only, an
 empty /run and /tmp, devices of its own, and an empty directory where detent's data is. It writes

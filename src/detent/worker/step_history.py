@@ -1,14 +1,14 @@
-"""What a critic is shown: how a step's run ended, and how its earlier runs did, from the log."""
+"""The results of a plan step's runs, the last and the earlier ones, for its critic."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from detent.app.step_result import StepResult
 from detent.kernel import commands as c
 from detent.store.log_walk import events_of
-from detent.worker.active_run import Attempt
-from detent.worker.engine_client import Line
+from detent.worker.active_run import ActiveRun
+from detent.worker.engine_client import EngineClient
 
 ENDS = {
     "run_succeeded": "succeeded",
@@ -18,37 +18,22 @@ ENDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """How one run of a step ended."""
-
-    run_id: str
-    state: str
-    attempt: int
-    resource: str | None = None
-    value: Any = None
-    error_class: str | None = None
-    error: str | None = None
-
-    @property
-    def succeeded(self) -> bool:
-        return self.state == "succeeded"
-
-    @classmethod
-    def of(cls, attempt: Attempt, report: c.Report) -> "StepResult":
-        """The run that has just ended."""
-        run_id, number, resource = attempt.run_id, attempt.number, attempt.resource
-        if isinstance(report, c.CompleteRun):
-            return cls(run_id, "succeeded", number, resource, report.result)
-        if isinstance(report, c.FailRun):
-            return cls(run_id, "failed", number, resource, None, report.error_class, report.error)
-        error = report.error if isinstance(report, c.TimeOutRun) else None
-        return cls(run_id, "timeout", number, resource, None, "timeout", error)
+def result_of(run: ActiveRun, report: c.Report) -> StepResult:
+    """The result of the run that has just ended."""
+    run_id, attempt, resource = run.run_id, run.attempt, run.resource
+    if isinstance(report, c.CompleteRun):
+        return StepResult(run_id, "succeeded", attempt, resource, report.result)
+    if isinstance(report, c.FailRun):
+        return StepResult(
+            run_id, "failed", attempt, resource, None, report.error_class, report.error
+        )
+    error = report.error if isinstance(report, c.TimeOutRun) else None
+    return StepResult(run_id, "timeout", attempt, resource, None, "timeout", error)
 
 
-def tried(line: Line, job_id: str, step: str) -> tuple[StepResult, ...]:
-    """The earlier runs of a step that have ended, oldest first."""
-    with line.read() as view:
+def earlier_results(client: EngineClient, job_id: str, step: str) -> tuple[StepResult, ...]:
+    """The results of the step's earlier runs, oldest first, from the log."""
+    with client.read() as view:
         events = list(events_of(view, job_id))
     begun: dict[str, dict[str, Any]] = {}
     ended = []

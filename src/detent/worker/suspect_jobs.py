@@ -1,19 +1,19 @@
-"""Suspects run alone: a job that was lost with its worker again and again may be what kills it.
+"""Suspect jobs run alone: a job that was lost with its worker several times may crash the worker.
 
-Without this, whatever runs beside such a job is lost with it each time, and quarantined with it.
+Without this, the jobs that run at the same time are lost too each time, and are quarantined too.
 """
 
 import time
 from collections.abc import Callable
 
 from detent.kernel.entities import Job
-from detent.worker.active_run import Hold
-from detent.worker.held_jobs import Holds
+from detent.worker.active_run import HeldJob
+from detent.worker.held_jobs import HeldJobs
 
-#: Losses without progress that make a job a suspect; the first ones may be anybody's fault.
+#: After how many losses without progress a job is a suspect; other jobs may cause the first.
 SUSPECT_LOSSES = 2
-#: How long a suspect waits for what runs beside it; longer runs take the risk.
-PATIENCE_S = 5.0
+#: How long a suspect waits for the other runs of the worker; then it starts beside them.
+MAX_WAIT_S = 5.0
 
 
 def is_suspect(job: Job) -> bool:
@@ -21,37 +21,37 @@ def is_suspect(job: Job) -> bool:
 
 
 class Isolation:
-    """The one suspect that a worker holds, if it holds one. Nothing is claimed meanwhile."""
+    """The suspect job that a worker holds, if it holds one. Nothing is claimed meanwhile."""
 
-    def __init__(self, holds: Holds) -> None:
-        self.holds = holds
-        #: Suspects stand together in the queue: after one, jobs are claimed one by one.
+    def __init__(self, held_jobs: HeldJobs) -> None:
+        self.held_jobs = held_jobs
+        #: Suspects are often next to each other in the queue: after one, claim jobs one by one.
         self.careful = False
-        self._hold: Hold | None = None
+        self._hold: HeldJob | None = None
         self._begin: Callable[[], None] | None = None
         self._since_s = 0.0
 
-    def on(self) -> bool:
-        """A suspect is held: it runs, or waits to be alone."""
-        hold = self._hold
-        return hold is not None and self.holds.find(*hold.grant[:2]) is hold
+    def is_active(self) -> bool:
+        """Whether a suspect is held: it runs, or waits until it is alone."""
+        held = self._hold
+        return held is not None and self.held_jobs.find(*held.grant[:2]) is held
 
-    def take(self, hold: Hold, begin: Callable[[], None]) -> None:
-        """Let it begin once nothing else runs."""
+    def take(self, held: HeldJob, begin: Callable[[], None]) -> None:
+        """Hold a suspect, and begin it when nothing else runs."""
         self.careful = True
-        self._hold, self._begin, self._since_s = hold, begin, time.monotonic()
-        self.look(self._since_s)
+        self._hold, self._begin, self._since_s = held, begin, time.monotonic()
+        self.check(self._since_s)
 
-    def withdraw(self) -> Hold | None:
-        """A suspect that has not begun and will not: the worker stops."""
+    def withdraw(self) -> HeldJob | None:
+        """The suspect that has not begun; it will not begin, because the worker stops."""
         waiting = self._hold if self._begin is not None else None
         self._begin = None
         return waiting
 
-    def look(self, now_s: float) -> None:
-        """Begin if it is alone now, or has waited long enough."""
+    def check(self, now_s: float) -> None:
+        """Begin the suspect if nothing else runs, or if it has waited long enough."""
         begin = self._begin
-        alone = len(self.holds) <= 1
-        if begin is not None and (alone or now_s - self._since_s > PATIENCE_S):
+        alone = len(self.held_jobs) <= 1
+        if begin is not None and (alone or now_s - self._since_s > MAX_WAIT_S):
             self._begin = None
             begin()

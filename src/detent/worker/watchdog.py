@@ -1,140 +1,139 @@
-"""The watch: a thread that looks at what is held, several times a second, and ends what must end.
+"""The watchdog: a thread that checks the held jobs several times a second.
 
-Time limits, cancels that were asked for, claims that nobody gets to start, plans in which time has
-moved something, and functions that do not stop when they are told to.
+It stops runs that are over a time limit or whose job is cancelled, hands back claimed jobs that no
+thread starts, checks plans again, and abandons functions that do not stop.
 """
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
+from detent.app.run_interface import Stop
 from detent.errors import DetentError
 from detent.periodic_thread import PeriodicThread
-from detent.worker.active_run import Attempt, Hold, Stop
-from detent.worker.executor import concluded
-
-if TYPE_CHECKING:
-    from detent.worker.worker import Worker
+from detent.worker.active_run import ActiveRun, HeldJob
+from detent.worker.executor import Executor, normalise
 
 log = logging.getLogger("detent.worker")
 
 TICK_S = 0.05
-#: How often the store is asked whether a cancel was requested, and plans look around.
-LOOK_S = 0.4
-#: A claim that nobody has started for this long gets another thread, or goes back to the queue.
+#: How often the store is read for requested cancels, and plans are checked again.
+STORE_CHECK_S = 0.4
+#: After which time a claimed job that has not started gets another thread, or is handed back.
 WAITING_S, STALE_S = 0.05, 0.25
 
 
-class Watch(PeriodicThread):
-    """Looks after one worker's runs."""
+class Watchdog(PeriodicThread):
+    """Checks the runs of one executor."""
 
-    def __init__(self, worker: "Worker") -> None:
-        super().__init__("detent-watch", self._look, first_s=TICK_S)
-        self.worker = worker
+    def __init__(self, executor: Executor) -> None:
+        super().__init__("detent-watchdog", self._check, first_s=TICK_S)
+        self.executor = executor
         self._head = -1
-        self._look_s = 0.0
+        self._store_check_s = 0.0
 
-    def _look(self) -> float:
+    def _check(self) -> float:
         try:
             self.tick(time.monotonic())
         except DetentError as error:
-            log.warning("the store is away: %s", error)
+            log.warning("the watchdog cannot read the store, trying again: %s", error)
         except Exception:
-            log.exception("the watch failed")
+            log.exception("internal error of the watchdog")
         return TICK_S
 
     def tick(self, now_s: float) -> None:
-        if not len(self.worker.holds):
+        """Check everything once."""
+        if not len(self.executor.held_jobs):
             return
-        for hold in self.worker.holds:
-            for attempt in list(hold.attempts.values()):
-                self._look_at(attempt, now_s)
-        self.worker.isolation.look(now_s)
+        for held in self.executor.held_jobs:
+            for run in list(held.runs.values()):
+                self._check_run(run, now_s)
+        self.executor.isolation.check(now_s)
         self._hand_back_stale(now_s)
-        if now_s >= self._look_s:
-            self._look_s = now_s + LOOK_S
-            self._hear_cancels(now_s)
-            self._move_plans()
+        if now_s >= self._store_check_s:
+            self._store_check_s = now_s + STORE_CHECK_S
+            self._check_cancels(now_s)
+            self._advance_plans()
 
     # -- single runs -----------------------------------------------------------------------
 
-    def _look_at(self, attempt: Attempt, now_s: float) -> None:
-        if attempt.started_s is None or attempt.ended:
+    def _check_run(self, run: ActiveRun, now_s: float) -> None:
+        if run.started_s is None or run.ended:
             return
-        if attempt.hold.expired():
-            attempt.stop(Stop.LOST)
-        if attempt.stopped is None:
-            if attempt.run_s is not None and now_s - attempt.started_s > attempt.run_s:
-                attempt.stop(Stop.RUN_LIMIT)
-            elif attempt.idle_s is not None and now_s - attempt.sign_s > attempt.idle_s:
-                attempt.stop(Stop.IDLE_LIMIT)
-        if attempt.stopped is not None and now_s - attempt.stopped_s >= self._patience_s(attempt):
-            self._force(attempt)
+        if run.held.expired():
+            run.stop(Stop.LOST)
+        if run.stopped is None:
+            if run.run_s is not None and now_s - run.started_s > run.run_s:
+                run.stop(Stop.RUN_LIMIT)
+            elif run.idle_s is not None and now_s - run.active_s > run.idle_s:
+                run.stop(Stop.IDLE_LIMIT)
+        if run.stopped is not None and now_s - run.stopped_s >= self._time_to_stop_s(run):
+            self._abandon(run)
 
-    def _patience_s(self, attempt: Attempt) -> float:
-        """How long a run may take to stop. Commands end for certain, plain functions never do."""
-        runner = attempt.intent.runner
+    def _time_to_stop_s(self, run: ActiveRun) -> float:
+        """How long a run may take to stop. Commands always end; plain functions may never end."""
+        runner = run.runner
         if runner is not None and runner.stoppable:
             return float("inf")
-        limit = attempt.stopped in (Stop.RUN_LIMIT, Stop.IDLE_LIMIT)
-        return 0.0 if limit and runner and not runner.asynchronous else attempt.grace_s
+        limit = run.stopped in (Stop.RUN_LIMIT, Stop.IDLE_LIMIT)
+        return 0.0 if limit and runner and not runner.asynchronous else run.grace_s
 
-    def _force(self, attempt: Attempt) -> None:
-        """It does not stop: leave it alone, fenced. What it still writes will be refused."""
-        why = attempt.stopped
-        log.warning("run %s does not stop (%s): it is left behind, fenced", attempt.run_id, why)
+    def _abandon(self, run: ActiveRun) -> None:
+        """Leave a run that does not stop to itself. It is fenced: its writes are refused."""
+        why = run.stopped
+        log.warning("run %s does not stop (%s): it is abandoned and fenced", run.run_id, why)
+        executor = self.executor
         if why in (Stop.RUN_LIMIT, Stop.IDLE_LIMIT):
-            self.worker.ended(attempt, concluded(attempt, None, self.worker.line))
+            executor.ended(run, normalise(run, None, executor.client))
         else:
-            # A cancel takes effect at the end of the lease, which nobody renews any more.
-            attempt.end()
-            self.worker.holds.drop(attempt.hold)
-        self.worker.threads.abandon(attempt)
+            # A cancel takes effect when the lease ends, which is no longer renewed.
+            run.end()
+            executor.held_jobs.drop(run.held)
+        executor.threads.abandon(run)
 
     # -- claims that wait ------------------------------------------------------------------
 
     def _hand_back_stale(self, now_s: float) -> None:
-        """Work that others could do now does not wait here behind a long run."""
-        backlog = self.worker.threads.backlog
+        """Hand back jobs that wait behind long runs: another worker may be able to start them."""
+        threads = self.executor.threads
         try:
-            oldest = next((each for each in backlog if isinstance(each, Attempt)), None)
-        except RuntimeError:  # it changed while we looked: it moves
+            oldest = next((each for each in threads.backlog if isinstance(each, ActiveRun)), None)
+        except RuntimeError:  # the backlog changed during the iteration: it is not stale
             return
-        waited_s = 0.0 if oldest is None else now_s - oldest.hold.claimed_s
+        waited_s = 0.0 if oldest is None else now_s - oldest.held.claimed_s
         if waited_s < WAITING_S:
             return
-        if self.worker.threads.busy() < self.worker.threads.size:
-            self.worker.threads.wake(len(backlog))
-        elif waited_s > STALE_S and self.worker.threads.stalled():
-            self.worker.hand_back_unstarted()
+        if threads.busy() < threads.size:
+            threads.wake(len(threads.backlog))
+        elif waited_s > STALE_S and threads.stalled():
+            self.executor.hand_back_unstarted()
 
     # -- what the store knows --------------------------------------------------------------
 
-    def _hear_cancels(self, now_s: float) -> None:
-        """One read for what has been held for a while, and only if the log has grown."""
-        live = [hold for hold in self.worker.holds if hold.stopped is None]
-        held = [hold for hold in live if now_s - hold.claimed_s > LOOK_S / 2]
-        if not held:
+    def _check_cancels(self, now_s: float) -> None:
+        """Read, if the log has grown, whether a cancel of a held job was requested."""
+        live = [held for held in self.executor.held_jobs if held.stopped is None]
+        checked = [held for held in live if now_s - held.claimed_s > STORE_CHECK_S / 2]
+        if not checked:
             return
-        with self.worker.line.read() as view:
+        with self.executor.client.read() as view:
             head = view.head()
             if head == self._head:
                 return
-            jobs = {job.id: job for job, _ in view.jobs([hold.grant.job_id for hold in held])}
-        # Those too young to be looked at must be looked at next time, grown or not.
-        self._head = head if len(held) == len(live) else -1
-        for hold in held:
-            job = jobs.get(hold.grant.job_id)
+            jobs = {job.id: job for job, _ in view.jobs([held.grant.job_id for held in checked])}
+        # Jobs that were too young for this check are checked next time in any case.
+        self._head = head if len(checked) == len(live) else -1
+        for held in checked:
+            job = jobs.get(held.grant.job_id)
             if job is not None and job.cancel_reason is not None:
-                self._cancel(hold)
+                self._cancel(held)
 
-    def _cancel(self, hold: Hold) -> None:
-        log.info("job %s is to be cancelled", hold.grant.job_id)
-        hold.stop(Stop.CANCEL)
-        if hold.plan is not None and not hold.attempts:
-            self.worker.chore(hold.plan, hold.plan.advance)
+    def _cancel(self, held: HeldJob) -> None:
+        log.info("job %s is cancelled: stopping its runs", held.grant.job_id)
+        held.stop(Stop.CANCEL)
+        if held.plan is not None and not held.runs:
+            self.executor.advance_plan(held.plan)
 
-    def _move_plans(self) -> None:
-        for hold in self.worker.holds:
-            if hold.plan is not None and hold.plan.pending and hold.attempts:
-                self.worker.chore(hold.plan, hold.plan.advance)
+    def _advance_plans(self) -> None:
+        for held in self.executor.held_jobs:
+            if held.plan is not None and held.plan.pending and held.runs:
+                self.executor.advance_plan(held.plan)

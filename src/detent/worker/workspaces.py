@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from detent import private_files
+from detent.app.failures import Failure
 from detent.errors import Invalid
 from detent.kernel.retry import FailureClass
 from detent.submission.options import WorkspaceMode
-from detent.worker.failures import Failure
 
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
 WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
@@ -32,7 +32,7 @@ HARMLESS = (
 
 
 class WorkspaceFailed(Failure):
-    """The place to work in cannot be had as it is: a person must look at it."""
+    """The workspace cannot be used as it is: a person must check it."""
 
     kind = FailureClass.NEEDS_USER
 
@@ -178,7 +178,7 @@ class Workspaces:
             return found
         root, branch = self.root(owner), f"detent/{owner.replace(':', '-')}"
         private_files.make_directory(root)
-        shutil.rmtree(root / WORK, ignore_errors=True)  # of somebody who did not come to its end
+        shutil.rmtree(root / WORK, ignore_errors=True)  # left by a run that was interrupted
         git(repo, ["worktree", "prune"], environment)
         start = _commit(repo, base or "HEAD", environment)
         known = _known(repo, f"refs/heads/{branch}", environment)
@@ -205,7 +205,7 @@ class Workspaces:
 
 
 def forget(data_dir: Path, task_id: str) -> bool:
-    """Remove the workspace of a task that is gone; for whoever keeps the retention."""
+    """Remove the workspace of a task that is gone; called by retention."""
     return Workspaces(data_dir).forget(task_id)
 
 

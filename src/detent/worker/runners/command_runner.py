@@ -1,14 +1,13 @@
 """The command runner: starts an argv list, never a shell, and ends its whole process group.
 
-The argv comes from the operator. A payload's field may stand in it only as a whole element,
-`{payload.path}`. A value that begins with `-` could be read as an option: it is refused unless a
-literal `--` stands before it. Exit code 0 is success. The environment is an allowlist, and
+The argv comes from the operator. A payload's field can only be a whole element of it,
+`{payload.path}`. A value that begins with `-` could be read as an option: it is refused unless it
+follows a literal `--`. Exit code 0 is success. The environment is an allowlist, and
 `variables`.
 """
 
 import json
 import os
-import re
 import select
 import subprocess
 import time
@@ -18,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
+from detent.app.handlers import PAYLOAD_FIELD, CommandHandler
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.redaction import remember_environment
 from detent.worker import run_outcome
-from detent.worker.active_run import Attempt
-from detent.worker.engine_client import Line
+from detent.worker.active_run import ActiveRun
+from detent.worker.engine_client import EngineClient
 from detent.worker.run_files import EVIDENCE, WORK
 from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
-WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
 TAIL_BYTES = 1_000
 CHUNK = 65_536
 #: Chunks read in one go: more than a pipe holds, and no flood keeps a stop from being seen.
@@ -41,118 +40,111 @@ class CommandRunner:
     asynchronous = False
     stoppable = True
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        environment: Sequence[str] | None = None,
-        directory: str | None = None,
-    ) -> None:
-        self.argv = checked(argv)
-        #: Names that the command may see; None: those of the worker's settings.
-        self.environment = environment
-        self.directory = directory
+    def __init__(self, handler: CommandHandler) -> None:
+        self.argv = handler.argv
+        self.environment = handler.environment
+        self.directory = handler.directory
 
-    def run(self, attempt: Attempt, line: Line) -> c.Report:
-        grant, run_id = attempt.hold.grant, attempt.run_id
+    def execute(self, run: ActiveRun, client: EngineClient) -> c.Report:
+        grant, run_id = run.held.grant, run.run_id
         try:
-            argv = filled(self.argv, attempt.payload)
-            code, tail = self._follow(argv, attempt)
+            argv = filled(self.argv, run.payload)
+            code, tail = self._follow(argv, run)
             failure = run_outcome.of_exit_code(code, tail)
-            report_evidence(attempt, line)
-            result = attempt.files.result() if failure is None else None
+            report_evidence(run, client)
+            result = run.files.result() if failure is None else None
         except (DetentError, OSError, ValueError) as error:
             return run_outcome.failed(grant, run_id, run_outcome.of_exception(error))
         if failure is not None:
             return run_outcome.failed(grant, run_id, failure)
         return run_outcome.completed(grant, run_id, result, code)
 
-    async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
-        return await line.aside(lambda: self.run(attempt, line))
+    async def execute_async(self, run: ActiveRun, client: EngineClient) -> c.Report:
+        return await client.run_blocking(lambda: self.execute(run, client))
 
-    def _follow(self, argv: list[str], attempt: Attempt) -> tuple[int, str]:
-        """Start it and stay until it has ended with everything that it started."""
-        files = attempt.files
-        files.put("payload.json", json.dumps(attempt.payload))
-        group = Group(attempt.run_id)
+    def _follow(self, argv: list[str], run: ActiveRun) -> tuple[int, str]:
+        """Start the command and wait until it and all its children have ended."""
+        files = run.files
+        files.put("payload.json", json.dumps(run.payload))
+        group = Group(run.run_id)
         records = Records(files.path.parent.parent)
         records.write(group)
         try:
             failpoints.hit("spawn.before")
-            attempt.require_lease()
-            with self._start(argv, attempt) as process:
-                return self._stay(process, group, records, attempt)
+            run.require_lease()
+            with self._start(argv, run) as process:
+                return self._wait(process, group, records, run)
         finally:
             records.remove(group)
 
-    def _stay(
+    def _wait(
         self,
         process: "subprocess.Popen[bytes]",
         group: Group,
         records: Records,
-        attempt: Attempt,
+        run: ActiveRun,
     ) -> tuple[int, str]:
         try:
             failpoints.hit("spawn.after")
             group.leads(process.pid)
             records.write(group)
-            with Follower(process, group, attempt) as follower:
+            with Follower(process, group, run) as follower:
                 return follower.follow(), follower.tail()
         finally:
-            group.end(attempt.grace_s)
+            group.end(run.grace_s)
 
-    def _start(self, argv: list[str], attempt: Attempt) -> "subprocess.Popen[bytes]":
-        settings = attempt.intent.app.installation().settings
+    def _start(self, argv: list[str], run: ActiveRun) -> "subprocess.Popen[bytes]":
+        settings = run.intent.app.installation().settings
         names = settings.worker_environment if self.environment is None else self.environment
         allowed = {name: os.environ[name] for name in names if name in os.environ}
         remember_environment(allowed)
-        workspace = Path(self.directory) if self.directory else attempt.files.directory(WORK)
+        workspace = Path(self.directory) if self.directory else run.files.directory(WORK)
         return subprocess.Popen(
-            confined(argv, settings, attempt.files.path, workspace),
+            confined(argv, settings, run.files.path, workspace),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=workspace,
-            env={**allowed, **variables(attempt, self.directory)},
+            env={**allowed, **variables(run, self.directory)},
             start_new_session=True,
         )
 
 
-def variables(attempt: Attempt, directory: str | None) -> dict[str, str]:
-    """What a command is told about its run."""
-    hold, files = attempt.hold, attempt.files
+def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
+    """The environment variables that describe the run to its command."""
+    held, files = run.held, run.files
     found = {
-        "DETENT_RUN_ID": attempt.run_id,
-        "DETENT_JOB_ID": hold.job.id,
-        "DETENT_TASK_ID": hold.job.task_id or "",
-        "DETENT_FENCE": str(hold.grant.fence),
-        "DETENT_ATTEMPT": str(attempt.number),
+        "DETENT_RUN_ID": run.run_id,
+        "DETENT_JOB_ID": held.job.id,
+        "DETENT_TASK_ID": held.job.task_id or "",
+        "DETENT_FENCE": str(held.grant.fence),
+        "DETENT_ATTEMPT": str(run.attempt),
         "DETENT_RUN_DIR": files.directory(),
         "DETENT_EVIDENCE_DIR": files.directory(EVIDENCE),
         "DETENT_PAYLOAD_FILE": files.path / "payload.json",
         "DETENT_RESULT_FILE": files.path / "result.json",
-        "DETENT_PROJECT": hold.job.project,
+        "DETENT_PROJECT": held.job.project,
         "DETENT_PROJECT_DIR": directory or Path.cwd(),
-        "DETENT_RESOURCE": attempt.resource or "",
+        "DETENT_RESOURCE": run.resource or "",
     }
     return {name: str(value) for name, value in found.items()}
 
 
-def report_evidence(attempt: Attempt, line: Line) -> None:
-    """Tell of the files that the run has left as evidence."""
-    if attempt.stopped is None:
-        for kept in attempt.files.collect():
-            attempt.require_lease()
-            line.tell(
-                c.AddEvidence(attempt.hold.grant, attempt.run_id, *kept), over=attempt.hold.expired
+def report_evidence(run: ActiveRun, client: EngineClient) -> None:
+    """Report the evidence files that the run has left."""
+    if run.stopped is None:
+        for kept in run.files.collect():
+            run.require_lease()
+            client.execute(
+                c.AddEvidence(run.held.grant, run.run_id, *kept), lease_over=run.held.expired
             )
 
 
 class Follower:
     """Reads a process's output as it comes, and ends the group when the run must stop."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", group: Group, attempt: Attempt) -> None:
-        self.process, self.group, self.attempt = process, group, attempt
+    def __init__(self, process: "subprocess.Popen[bytes]", group: Group, run: ActiveRun) -> None:
+        self.process, self.group, self.run = process, group, run
         self.last = b""
         self.kill_at_s: float | None = None
 
@@ -160,34 +152,34 @@ class Follower:
         pipes = filter(None, (self.process.stdout, self.process.stderr))
         self.outputs = [pipe.fileno() for pipe in pipes]
         self.exit = os.pidfd_open(self.process.pid)
-        self.bell, self.ringer = os.pipe()
+        self.wake_read, self.wake_write = os.pipe()
         self.poll = select.poll()
-        for descriptor in (*self.outputs, self.exit, self.bell):
+        for descriptor in (*self.outputs, self.exit, self.wake_read):
             os.set_blocking(descriptor, False)
             self.poll.register(descriptor, select.POLLIN)
-        self.attempt.on_stop(self._ring)
+        self.run.on_stop(self._wake)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.attempt.on_stop(lambda _: None)
-        for descriptor in (self.exit, self.bell, self.ringer):
+        self.run.on_stop(lambda _: None)
+        for descriptor in (self.exit, self.wake_read, self.wake_write):
             os.close(descriptor)
 
-    def _ring(self, _: object) -> None:
+    def _wake(self, _: object) -> None:
         with suppress(OSError):
-            os.write(self.ringer, b"!")
+            os.write(self.wake_write, b"!")
 
     def follow(self) -> int:
-        """Until the process has exited; its exit code."""
+        """Read until the process has exited, and return its exit code."""
         while True:
-            ready = {descriptor for descriptor, _ in self.poll.poll(self._patience_ms())}
+            ready = {descriptor for descriptor, _ in self.poll.poll(self._timeout_ms())}
             for output in self.outputs:
                 if output in ready:
                     self._read(output)
-            if self.bell in ready:
-                os.read(self.bell, CHUNK)
+            if self.wake_read in ready:
+                os.read(self.wake_read, CHUNK)
                 self._stop()
-            self.look()
+            self.check()
             if self.kill_at_s is not None and time.monotonic() >= self.kill_at_s:
                 self.group.kill()
                 self.kill_at_s = None
@@ -196,22 +188,22 @@ class Follower:
                     self._read(output)
                 return self.process.wait()
 
-    def look(self) -> None:
-        """What else is to be seen to while it runs; called whenever something has happened."""
+    def check(self) -> None:
+        """A hook that is called after each event; the agent runner checks its limits in it."""
 
-    def _patience_ms(self) -> int | None:
+    def _timeout_ms(self) -> int | None:
         if self.kill_at_s is None:
             return None
         return max(0, round((self.kill_at_s - time.monotonic()) * 1_000))
 
     def _stop(self) -> None:
-        """Ask the whole group to end, and make it if it does not; a further word only shortens."""
+        """Send SIGTERM to the group, SIGKILL after the grace. A second stop can only shorten it."""
         self.group.terminate()
-        at_s = time.monotonic() + self.attempt.grace_s
+        at_s = time.monotonic() + self.run.grace_s
         self.kill_at_s = at_s if self.kill_at_s is None else min(at_s, self.kill_at_s)
 
     def _read(self, output: int) -> None:
-        """What is there now; what outlives the process keeps the pipe open for ever."""
+        """Read what is available now. A child that outlives the process may keep the pipe open."""
         for _ in range(MAX_CHUNKS):
             try:
                 chunk = os.read(output, CHUNK)
@@ -221,12 +213,12 @@ class Follower:
                 with suppress(KeyError):
                     self.poll.unregister(output)
                 return
-            self.attempt.sign()
+            self.run.record_activity()
             self.take(output, chunk)
 
-    def take(self, output: int, chunk: bytes) -> None:  # noqa: ARG002 - agents look at it
-        """A piece of the output, and which of the pipes it came from."""
-        self.attempt.files.write(chunk)
+    def take(self, output: int, chunk: bytes) -> None:  # noqa: ARG002 - the agent runner uses it
+        """Write a chunk of output; `output` is the pipe that it came from."""
+        self.run.files.write(chunk)
         self.last = (self.last + chunk)[-TAIL_BYTES:]
 
     def tail(self) -> str:
@@ -237,35 +229,11 @@ class Follower:
 # ---- argv ----------------------------------------------------------------------------------
 
 
-def checked(argv: Sequence[str]) -> tuple[str, ...]:
-    """The argv of a command, if it is one."""
-    texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
-    if not texts or not argv or not argv[0]:
-        raise Invalid(
-            'command must be a list of texts, as in ["pytest", "-q"].', field="command", given=argv
-        )
-    if WHOLE.fullmatch(argv[0]):
-        raise Invalid(
-            "the program of a command comes from the configuration, never from a payload.",
-            field="command",
-            given=argv[0],
-        )
-    for each in argv:
-        if "{payload" in each and not WHOLE.fullmatch(each):
-            raise Invalid(
-                f"a field of the payload stands in a command as an element of its own, "
-                f"{{payload.field}}, not inside another: {each!r}.",
-                field="command",
-                given=each,
-            )
-    return tuple(argv)
-
-
 def filled(argv: Sequence[str], payload: Any) -> list[str]:
     """The argv with the payload's values in their places."""
     made: list[str] = []
     for each in argv:
-        made.append(_value(each, payload, "--" in made) if WHOLE.fullmatch(each) else each)
+        made.append(_value(each, payload, "--" in made) if PAYLOAD_FIELD.fullmatch(each) else each)
     return made
 
 
@@ -276,15 +244,17 @@ def _value(place: str, payload: Any, after_options: bool) -> str:
         value = value.get(name) if isinstance(value, Mapping) else None
     if value is None or isinstance(value, Mapping | list):
         raise Invalid(
-            f"{path} must be a text or a number: the command needs it.", field=path, given=value
+            f"{path} must be a text or a number, because the command needs it.",
+            field=path,
+            given=value,
         )
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if "\0" in text:
         raise Invalid(f"{path} must not contain a NUL character.", field=path)
     if text.startswith("-") and not after_options:
         raise Invalid(
-            f"{path} begins with '-' and could be read as an option; the command allows that only "
-            "behind a '--'.",
+            f"{path} begins with '-' and could be read as an option. Put '--' before it in the "
+            "command.",
             field=path,
             given=text,
         )

@@ -1,7 +1,7 @@
 """Processes of runs: a group with everything that it started, how it is ended, and orphans.
 
-A process is known by its id and its start time, so that a reused id harms nobody. Descendants that
-left the group are known by the variable DETENT_RUN_ID, which they inherit.
+A process is identified by its id and its start time, because ids are reused. Descendants
+that left the group are found by the variable DETENT_RUN_ID, which they inherit.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ import psutil
 from detent import private_files
 
 MARK = "DETENT_RUN_ID"
-#: How often a group that was told to end is looked at.
-LOOK_S = 0.02
+#: How often it is checked whether a terminated group has ended.
+POLL_S = 0.02
 #: How long killed processes may take to be gone; the kernel is not slower.
 KILL_S = 5.0
 
@@ -67,10 +67,10 @@ class Group:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End whatever is left, at once, until nothing is."""
+        """Send SIGKILL to every process that is left, until none is."""
         until_s = time.monotonic() + KILL_S
         while self._signal(signal.SIGKILL) and time.monotonic() < until_s:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def end(self, grace_s: float) -> None:
         """Ask, wait as long as the grace lasts, then kill."""
@@ -78,7 +78,7 @@ class Group:
         if not self._signal(signal.SIGTERM):
             return
         while self.members() and time.monotonic() < until_s:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         self.kill()
 
     def _signal(self, number: signal.Signals) -> int:

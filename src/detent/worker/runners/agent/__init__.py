@@ -1,5 +1,1 @@
-"""Agents: command lines that print JSON lines, described by `[agents.NAME]`, run for tasks."""
-
-from detent.worker.runners.agent.agent_runner import AgentRunner
-
-__all__ = ["AgentRunner"]
+"""Agents: command lines that print JSON lines, configured in `[agents.NAME]`, run for tasks."""

@@ -1,6 +1,6 @@
 """What an agent leaves for its runner: a question, a summary. Opened by `worker.files` alone.
 
-Whatever stands in the question file leads to a clear end: a question, a summary, or a question
+Any content of the question file leads to a defined end: a question, a summary, or a question
 that says why the agent's own could not be read. Nothing is thrown away.
 """
 
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     options: tuple[Any, ...] = ()
     default: Any = None
     expires_in_s: float | None = None
-    #: The agent's own words could not be read: any answer is told to it.
+    #: The agent's question could not be read: the answer is passed to it as it is.
     unreadable: bool = False
     #: Whether an answer may be another than the options.
     other: bool = False
@@ -94,7 +94,7 @@ def asked_from(found: Mapping[str, Any]) -> Asked:
 
 
 def _unreadable(why: str) -> Asked:
-    text = f"The agent has left a question that cannot be read: {why} What should it be told?"
+    text = f"The agent has left a question that cannot be read: {why} What should it do?"
     return Asked(redact(text), unreadable=True)
 
 

@@ -1,6 +1,6 @@
-"""One process of an agent: followed line by line, its cost settled while it runs, ended in time.
+"""One process of an agent: reads its output lines, charges its cost while it runs, and ends it.
 
-May start a process and tell the engine what it costs. What the end means is decided in `end`.
+`exit_status` decides what its end means.
 """
 
 import subprocess
@@ -10,27 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
+from detent.app.failures import Failure
+from detent.app.run_interface import Stop
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import cost_from, settle
-from detent.worker.active_run import Attempt, Stop
-from detent.worker.engine_client import Line
-from detent.worker.failures import Failure
+from detent.worker.active_run import ActiveRun
+from detent.worker.engine_client import EngineClient
 from detent.worker.runners.agent.output_parser import Lines, Reader
 from detent.worker.runners.command_runner import Follower
 from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
-#: How often tokens are told while only they change, and the workspace's size is looked at.
-TELL_S, SIZE_S = 5.0, 5.0
+#: How often token counts are charged if the cost is unchanged, and the workspace is measured.
+CHARGE_S, SIZE_S = 5.0, 5.0
 LOOK_MS = 500
 
 
 class Meter:
     """What a run has cost so far: from the totals that a process claims to what is charged."""
 
-    def __init__(self, attempt: Attempt, line: Line) -> None:
-        self.attempt, self.line = attempt, line
+    def __init__(self, run: ActiveRun, client: EngineClient) -> None:
+        self.run, self.client = run, client
         #: What the session had cost before this run, and the most that this run was seen to add.
         self.base = self.highest = 0
         #: What this run was charged in sessions that it has left.
@@ -38,8 +39,8 @@ class Meter:
         self.tokens = (0, 0)
         self.exceeded = False
         self.doubts: list[str] = []
-        self._told: tuple[int, int, int] = (0, 0, 0)
-        self._told_s = 0.0
+        self._charged: tuple[int, int, int] = (0, 0, 0)
+        self._charged_s = 0.0
 
     def begin(self, session_cost: int) -> None:
         """A session begins, or goes on after it has cost this much."""
@@ -69,31 +70,31 @@ class Meter:
         if len(self.doubts) < 5:
             self.doubts.append(text)
 
-    def tell(self, *, now: bool = False) -> None:
+    def charge(self, *, now: bool = False) -> None:
         """Charge the run, if there is something new to charge."""
         known = (self.cost, *self.tokens)
-        if known == self._told:
+        if known == self._charged:
             return
-        money = known[0] != self._told[0]
-        if money or now or time.monotonic() - self._told_s >= TELL_S:
-            grant, run_id = self.attempt.hold.grant, self.attempt.run_id
-            self.exceeded |= self._tell(c.ChargeRun(grant, run_id, *known)) == "exceeded"
-            self._told, self._told_s = known, time.monotonic()
+        money = known[0] != self._charged[0]
+        if money or now or time.monotonic() - self._charged_s >= CHARGE_S:
+            grant, run_id = self.run.held.grant, self.run.run_id
+            self.exceeded |= (
+                execute_while_held(self.client, self.run, c.ChargeRun(grant, run_id, *known))
+                == "exceeded"
+            )
+            self._charged, self._charged_s = known, time.monotonic()
 
-    def _tell(self, command: c.Command) -> Any:
-        return told(self.line, self.attempt, command)
 
-
-def told(line: Line, attempt: Attempt, command: c.Command) -> Any:
-    """Have a report taken; without the claim nobody would hear it, and the work must stop."""
+def execute_while_held(client: EngineClient, run: ActiveRun, command: c.Command) -> Any:
+    """Execute a command of the run; None, and the run stops, if its lease is lost."""
     try:
-        if attempt.hold.expired():
+        if run.held.expired():
             return None
-        return line.tell(command, over=attempt.hold.expired)
+        return client.execute(command, lease_over=run.held.expired)
     except Refused as refusal:
         if refusal.code != "stale_fence":
             raise
-        attempt.hold.stop(Stop.LOST)
+        run.held.stop(Stop.LOST)
         return None
 
 
@@ -104,14 +105,14 @@ class AgentFollower(Follower):
         self,
         process: "subprocess.Popen[bytes]",
         group: Group,
-        attempt: Attempt,
+        run: ActiveRun,
         *,
         reader: Reader,
         meter: Meter,
         on_session: Callable[[str], None],
         size: Callable[[], None],
     ) -> None:
-        super().__init__(process, group, attempt)
+        super().__init__(process, group, run)
         self.reader, self.meter = reader, meter
         self.on_session, self.size = on_session, size
         self.lines = Lines()
@@ -133,7 +134,7 @@ class AgentFollower(Follower):
         """The process has exited: what it said last is heard, and charged."""
         for line, whole in self.lines.end():
             self._hear(line, whole)
-        self.meter.tell(now=True)
+        self.meter.charge(now=True)
 
     def _hear(self, line: bytes, whole: bool) -> None:
         if not whole or not self.reader.read(line):
@@ -147,11 +148,11 @@ class AgentFollower(Follower):
         self.meter.hear(amounts)
         self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Money, disk, and a process that stays after it has said that it is done."""
-        if self.attempt.stopped is not None or self._cut:
+        if self.run.stopped is not None or self._cut:
             return
-        self.meter.tell()
+        self.meter.charge()
         now_s = time.monotonic()
         if self.reader.ended and self._ended_s is None:
             self._ended_s = now_s
@@ -174,28 +175,28 @@ class AgentFollower(Follower):
             return True
         return False
 
-    def _patience_ms(self) -> int | None:
-        asked = super()._patience_ms()
+    def _timeout_ms(self) -> int | None:
+        asked = super()._timeout_ms()
         return LOOK_MS if asked is None else min(asked, LOOK_MS)
 
 
 def follow(
     argv: list[str],
-    attempt: Attempt,
+    run: ActiveRun,
     directory: Path,
     writable: Sequence[Path],
     environment: Mapping[str, str],
     follower: Callable[["subprocess.Popen[bytes]", Group], AgentFollower],
 ) -> tuple[int, AgentFollower]:
     """Start it and stay until it has ended with everything that it started."""
-    group = Group(attempt.run_id)
-    records = Records(attempt.files.path.parent.parent)
+    group = Group(run.run_id)
+    records = Records(run.files.path.parent.parent)
     records.write(group)
     try:
         failpoints.hit("spawn.before")
-        attempt.require_lease()
-        settings = attempt.intent.app.installation().settings
-        inside = confined(argv, settings, attempt.files.path, directory, writable)
+        run.require_lease()
+        settings = run.intent.app.installation().settings
+        inside = confined(argv, settings, run.files.path, directory, writable)
         with start(inside, directory, environment) as process:
             try:
                 failpoints.hit("spawn.after")
@@ -207,7 +208,7 @@ def follow(
                     following.finish()
                     return code, following
             finally:
-                group.end(attempt.grace_s)
+                group.end(run.grace_s)
     finally:
         records.remove(group)
 

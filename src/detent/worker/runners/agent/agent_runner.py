@@ -1,4 +1,4 @@
-"""The agent runner: carries a run out by an agent's command line, described by `[agents.NAME]`.
+"""The agent runner: executes a run with an agent's command line, configured in `[agents.NAME]`.
 
 The session is stored before the process starts. Cost is settled while it runs. A question ends the
 run and leaves its place free; the answer goes on in the same session and directory.
@@ -8,6 +8,11 @@ import contextlib
 import uuid
 from typing import Any
 
+from detent.app.agent_config import NEW_SESSION
+from detent.app.failures import Failure
+from detent.app.handlers import AgentHandler
+from detent.app.prompt_template import fill_template
+from detent.app.values import storable
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
@@ -16,10 +21,8 @@ from detent.operations import budgets
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
 from detent.worker import run_outcome
-from detent.worker.active_run import Attempt
-from detent.worker.engine_client import Line
-from detent.worker.failures import Failure
-from detent.worker.runners.agent.agent_config import NEW_SESSION, Agent
+from detent.worker.active_run import ActiveRun
+from detent.worker.engine_client import EngineClient
 from detent.worker.runners.agent.agent_files import (
     QUESTION,
     Asked,
@@ -27,14 +30,18 @@ from detent.worker.runners.agent.agent_files import (
     question_in,
     summary_in,
 )
-from detent.worker.runners.agent.agent_process import AgentFollower, Meter, follow, told
+from detent.worker.runners.agent.agent_process import (
+    AgentFollower,
+    Meter,
+    execute_while_held,
+    follow,
+)
 from detent.worker.runners.agent.exit_status import End, end_of
 from detent.worker.runners.agent.launch import IssueToken, Setting
 from detent.worker.runners.agent.output_parser import Reader
-from detent.worker.runners.agent.prompt import asked_for, opening
+from detent.worker.runners.agent.prompt import opening
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
-from detent.worker.values import storable
 from detent.worker.workspaces import WORKTREE
 
 KEEP, GO_ON = "keep", "go on"
@@ -48,37 +55,37 @@ class AgentRunner:
     asynchronous = False
     stoppable = True
 
-    def __init__(self, agent: Agent, prompt: str, token: IssueToken | None = None) -> None:
-        self.agent, self.prompt, self.token = agent, prompt, token
+    def __init__(self, handler: AgentHandler, token: IssueToken | None = None) -> None:
+        self.agent, self.prompt, self.token = handler.agent, handler.prompt, token
 
-    def run(self, attempt: Attempt, line: Line) -> c.Report:
+    def execute(self, run: ActiveRun, client: EngineClient) -> c.Report:
         try:
-            return AgentRun(self, attempt, line).report()
+            return AgentRun(self, run, client).report()
         except Failure as failure:
             failed = run_outcome.Failed(failure.error_class, redact(str(failure)))
         except (DetentError, OSError, ValueError) as error:
             failed = run_outcome.of_exception(error)
-        return run_outcome.failed(attempt.hold.grant, attempt.run_id, failed)
+        return run_outcome.failed(run.held.grant, run.run_id, failed)
 
-    async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
-        return await line.aside(lambda: self.run(attempt, line))
+    async def execute_async(self, run: ActiveRun, client: EngineClient) -> c.Report:
+        return await client.run_blocking(lambda: self.execute(run, client))
 
 
 class AgentRun:
     """One run, to its report."""
 
-    def __init__(self, runner: AgentRunner, attempt: Attempt, line: Line) -> None:
+    def __init__(self, runner: AgentRunner, run: ActiveRun, client: EngineClient) -> None:
         self.runner, self.agent = runner, runner.agent
-        self.attempt, self.line = attempt, line
-        self.grant, self.run_id = attempt.hold.grant, attempt.run_id
-        self.setting = Setting(runner.agent, attempt, runner.token)
-        self.meter = Meter(attempt, line)
+        self.run, self.client = run, client
+        self.grant, self.run_id = run.held.grant, run.run_id
+        self.setting = Setting(runner.agent, run, runner.token)
+        self.meter = Meter(run, client)
         self.failure: Failure | None = None
 
     def report(self) -> c.Report:
         """Do the work and say how it ended."""
-        with self.line.read() as view:
-            past = past_of(view, self.attempt)
+        with self.client.read() as view:
+            past = past_of(view, self.run)
         kept = past.said("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
             return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
@@ -86,14 +93,14 @@ class AgentRun:
         if budget == 0:
             return self._over_budget("nothing is left of its budget")
         self.setting.prepare()
-        prompt = asked_for(self.runner.prompt, self.attempt.payload, past.title)
+        prompt = fill_template(self.runner.prompt, self.run.payload, past.title)
         return self._reported(self._worked(prompt, past, budget))
 
     def _reserved(self) -> int | None:
         """What the agent may spend; no other run of the tree is promised the same money."""
-        if self.attempt.hold.task is None:
+        if self.run.held.task is None:
             return None
-        amount: int | None = self.line.tell(c.ReserveFunds(self.grant, self.run_id))
+        amount: int | None = self.client.execute(c.ReserveFunds(self.grant, self.run_id))
         return amount
 
     # -- working ---------------------------------------------------------------------------
@@ -104,7 +111,7 @@ class AgentRun:
         if known is not None and self.setting.holds(known):
             self.meter.begin(past.cost)
             end = self._execute(opening(prompt, past, resumed=True), known, budget, resumed=True)
-            if end.kind != NEW_SESSION or self.attempt.stopped is not None:
+            if end.kind != NEW_SESSION or self.run.stopped is not None:
                 return end
             self._note(f"the session {known} cannot be gone on with: {end.text}")
         elif known is not None:
@@ -112,7 +119,7 @@ class AgentRun:
         self.meter.begin(0)
         first = opening(prompt, past, resumed=False)
         end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
-        if end.kind == NEW_SESSION and self.attempt.stopped is None:
+        if end.kind == NEW_SESSION and self.run.stopped is None:
             self._note(f"a session could not be begun, and another one is: {end.text}")
             end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
         return end._replace(kind="error") if end.kind == NEW_SESSION else end
@@ -126,7 +133,7 @@ class AgentRun:
             return AgentFollower(
                 process,
                 group,
-                self.attempt,
+                self.run,
                 reader=reader,
                 meter=self.meter,
                 on_session=self._learn,
@@ -135,17 +142,19 @@ class AgentRun:
 
         argv = self.setting.argv(prompt, session_id, budget, resumed=resumed)
         work, also = self.setting.workspace.work, self.setting.writable()
-        code, following = follow(argv, self.attempt, work, also, environment, follower)
+        code, following = follow(argv, self.run, work, also, environment, follower)
         self.failure = self.failure or following.failure
         if following.lines.too_long:
             self._note(f"{following.lines.too_long} lines were too long to be read")
         if self.agent.success == "exit" and "text" not in reader.facts:
             reader.facts["text"] = following.tail()
-        return end_of(self.agent, reader, code, resumed=resumed, now=self.line.now())
+        return end_of(self.agent, reader, code, resumed=resumed, now=self.client.now())
 
     def _join(self, session_id: str) -> None:
         """Stored before the process starts, so that a crash cannot lose it."""
-        told(self.line, self.attempt, c.OpenSession(self.grant, session_id, self.run_id))
+        execute_while_held(
+            self.client, self.run, c.OpenSession(self.grant, session_id, self.run_id)
+        )
         self.setting.workspace.hold(session_id)
 
     def _learn(self, session_id: str) -> None:
@@ -155,21 +164,21 @@ class AgentRun:
 
     def _note(self, text: str) -> None:
         command = c.ReportProgress(self.grant, self.run_id, None, redact(text)[:2_000])
-        told(self.line, self.attempt, command)
+        execute_while_held(self.client, self.run, command)
 
     # -- reporting -------------------------------------------------------------------------
 
     def _reported(self, end: End) -> c.Report:
         for doubt in self.meter.doubts:
             self._note(doubt)
-        if self.attempt.stopped is not None:
-            return self._failed(end)  # why it had to stop counts, whatever is said here
+        if self.run.stopped is not None:
+            return self._failed(end)  # the reason of the stop counts, whatever is returned here
         question = self._question()
         self._keep_evidence()
         if self.failure is not None:
             raise self.failure
         if end.kind == FailureClass.BUDGET and self._may_spend_on():
-            return self._suspended("share", "timer", {}, self.line.now())
+            return self._suspended("share", "timer", {}, self.client.now())
         if self.meter.exceeded or end.kind == FailureClass.BUDGET:
             how = end.text or "it has spent more than its budget"
             return self._over_budget(how, end.exit_code)
@@ -186,10 +195,10 @@ class AgentRun:
     def _may_spend_on(self) -> bool:
         """It has spent its part of a budget that it shares, and not all of that: it goes on with
         the next part. One that says so without having spent anything is not believed."""
-        task = self.attempt.hold.task
+        task = self.run.held.task
         if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
             return False
-        with self.line.read() as view:
+        with self.client.read() as view:
             return bool(budgets.remaining(budgets.with_ancestors(view, task)))
 
     def _failed(self, end: End) -> c.Report:
@@ -198,28 +207,28 @@ class AgentRun:
         return run_outcome.failed(self.grant, self.run_id, failed)
 
     def _question(self) -> Any:
-        """From the run's own door, or from its file, which is moved into the evidence."""
-        found = question_in(self.attempt.files)
+        """The question, from the run's HTTP endpoint or its file; the file becomes evidence."""
+        found = question_in(self.run.files)
         if found.data is not None:
-            self.attempt.files.keep(QUESTION, found.data)
-            (self.attempt.files.path / QUESTION).unlink(missing_ok=True)
-        with self.line.read() as view:
+            self.run.files.keep(QUESTION, found.data)
+            (self.run.files.path / QUESTION).unlink(missing_ok=True)
+        with self.client.read() as view:
             said = recorded_question(view, self.grant.job_id, self.run_id)
         return found if said is None else found._replace(asked=asked_from(said))
 
     def _keep_evidence(self) -> None:
         workspace = self.setting.workspace
         if workspace.mode == WORKTREE:
-            index = self.attempt.files.path / "index.part"
+            index = self.run.files.path / "index.part"
             environment = self.setting.plain_environment()
             changes = workspace.changes(environment, index, self.setting.confined)
             if changes:
-                self.attempt.files.keep(CHANGES, changes)
-        report_evidence(self.attempt, self.line)
+                self.run.files.keep(CHANGES, changes)
+        report_evidence(self.run, self.client)
 
     def _result(self, end: End, said: str | None) -> dict[str, Any]:
         """What the task shows as its result: the agent's last words, and its summary."""
-        summary, wrong = summary_in(self.attempt.files)
+        summary, wrong = summary_in(self.run.files)
         if wrong is not None:
             self._note(f"the summary was not read: {wrong}")
         facts = end.facts
@@ -235,7 +244,7 @@ class AgentRun:
     def _ask(self, question: Asked) -> c.Report:
         due_at = None
         if question.expires_in_s is not None:
-            due_at = self.line.now() + round(question.expires_in_s * 1_000_000)
+            due_at = self.client.now() + round(question.expires_in_s * 1_000_000)
         return self._suspended("answer", "question", question.detail(), due_at)
 
     def _denied(self, denials: Any, result: dict[str, Any]) -> c.Report:
@@ -247,10 +256,10 @@ class AgentRun:
         return self._suspended("denied", "confirmation", {**detail, "result": result})
 
     def _over_budget(self, how: str, exit_code: int | None = None) -> c.Report:
-        attempt, task = self.attempt, self.attempt.hold.task
+        run, task = self.run, self.run.held.task
         spent = dollars(self.meter.cost)
         text = f"the agent {self.agent.name} was stopped: {how} (this run: {spent} dollars)"
-        policy = attempt.hold.job.options.get("on_budget_exceeded") or OnExceeded.STOP
+        policy = run.held.job.options.get("on_budget_exceeded") or OnExceeded.STOP
         if on_exceeded_from(policy) is OnExceeded.STOP:
             failed = run_outcome.Failed(FailureClass.BUDGET, text, exit_code)
             return run_outcome.failed(self.grant, self.run_id, failed)

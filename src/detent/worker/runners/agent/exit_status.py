@@ -7,10 +7,10 @@ import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from detent.app.agent_config import Agent, EndRule
 from detent.kernel.retry import FailureClass
 from detent.redaction import redact
 from detent.worker.run_outcome import LONGEST_ERROR
-from detent.worker.runners.agent.agent_config import Agent, EndRule
 from detent.worker.runners.agent.output_parser import Reader, matches
 
 MS_US, S_US = 1_000, 1_000_000

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from detent import private_files
+from detent.app.agent_config import Agent, filled, with_places
+from detent.app.failures import Failure
 from detent.kernel import commands as c
 from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
 from detent.operations.context import Core
 from detent.redaction import remember, remember_environment, resolve
 from detent.server_file import read_live
-from detent.worker.active_run import Attempt
-from detent.worker.failures import Failure
-from detent.worker.runners.agent.agent_config import Agent, filled, with_places
+from detent.worker.active_run import ActiveRun
 from detent.worker.runners.agent.agent_files import QUESTION, SUMMARY
 from detent.worker.runners.agent.prompt import as_argument, too_long
 from detent.worker.runners.command_runner import variables
@@ -43,13 +43,13 @@ PLAIN = ("HOME", "PATH", "LANG")
 class Setting:
     """Everything around one run's process."""
 
-    def __init__(self, agent: Agent, attempt: Attempt, token: IssueToken | None) -> None:
-        self.agent, self.attempt, self._token = agent, attempt, token
-        self.core = attempt.intent.app.installation()
+    def __init__(self, agent: Agent, run: ActiveRun, token: IssueToken | None) -> None:
+        self.agent, self.run, self._token = agent, run, token
+        self.core = run.intent.app.installation()
         #: That of the worker that carries the run out, also where it was moved.
-        self.data_dir = attempt.files.path.parent.parent
+        self.data_dir = run.files.path.parent.parent
         self.workspaces = Workspaces(self.data_dir)
-        job = attempt.hold.job
+        job = run.held.job
         self.owner = job.task_id or job.id
         self.chooses_sessions = any(
             "{session_id}" in (each if isinstance(each, tuple) else (each,)) for each in agent.argv
@@ -59,7 +59,7 @@ class Setting:
 
     def prepare(self) -> None:
         """Have the workspace; it is the same one in every run of the task."""
-        mode = self.attempt.hold.job.options.get("workspace", DIRECTORY)
+        mode = self.run.held.job.options.get("workspace", DIRECTORY)
         if mode == WORKTREE:
             repo, plain = self._repo(), self.plain_environment()
             self.workspace: Workspace = self.workspaces.worktree_for(
@@ -71,12 +71,12 @@ class Setting:
 
     def _repo(self) -> Path:
         """The payload's, if it may name it; the project's; the only one there is."""
-        payload = self.attempt.payload
+        payload = self.run.payload
         named = payload.get("repo") if isinstance(payload, Mapping) else None
         if named is not None:
             return repo_from(named, self.agent.repos)
         with self.core.store.read() as view:
-            project = view.rows("projects").get(self.attempt.hold.job.project, {})
+            project = view.rows("projects").get(self.run.held.job.project, {})
         if isinstance(project, Mapping) and project.get("repo"):
             return Path(str(project["repo"]))
         return repo_from(
@@ -100,7 +100,7 @@ class Setting:
 
     def _within(self, workspace: Workspace) -> Within:
         private_files.make_directory(self.config_dir)
-        settings, run_dir = self.core.settings, self.attempt.files.directory()
+        settings, run_dir = self.core.settings, self.run.files.directory()
         also = self._writable(workspace)
         return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
 
@@ -133,9 +133,9 @@ class Setting:
         return made
 
     def _facts(self, session_id: str) -> dict[str, str]:
-        files = self.attempt.files
+        files = self.run.files
         return {
-            **variables(self.attempt, str(self.workspace.work)),
+            **variables(self.run, str(self.workspace.work)),
             "DETENT_QUESTION_FILE": str(files.path / QUESTION),
             "DETENT_SUMMARY_FILE": str(files.path / SUMMARY),
             "DETENT_SESSION_ID": session_id,
@@ -147,7 +147,7 @@ class Setting:
         url = _announced(self.data_dir)
         if self._token is None or url is None:
             return {}
-        token = self._token(self.core, self.attempt.hold.grant, self.attempt.run_id)
+        token = self._token(self.core, self.run.held.grant, self.run.run_id)
         remember([token])
         return {"DETENT_URL": url, "DETENT_TOKEN": token}
 
@@ -158,15 +158,15 @@ class Setting:
         return {
             "session_id": session_id,
             "directory": str(self.workspace.work),
-            "run_dir": str(self.attempt.files.directory()),
+            "run_dir": str(self.run.files.directory()),
             "config_dir": str(self.config_dir),
         }
 
     def argv(self, prompt: str, session_id: str, budget: int | None, *, resumed: bool) -> list[str]:
         """The agent's argv for this run."""
-        agent, files = self.agent, self.attempt.files
+        agent, files = self.agent, self.run.files
         file = files.put(PROMPT, prompt)
-        files.put("payload.json", json.dumps(self.attempt.payload))
+        files.put("payload.json", json.dumps(self.run.payload))
         argument = as_argument(prompt)
         if too_long(argument):
             argument = f"Read the file {file} and do what it says."

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from detent.worker.runners.agent.agent_config import Agent, LineRule
+from detent.app.agent_config import Agent, LineRule
 
 #: The longest line that is read for facts, and what is kept of one for the output.
 MAX_LINE = 8 * 1024 * 1024
@@ -74,12 +74,12 @@ class Reader:
         self.agent = agent
         self.facts: dict[str, Any] = {}
         self.stderr = ""
-        #: Amounts in the order in which they came, each with what it is the total of, until
-        #: somebody settles them.
+        #: Amounts in the order of the lines, each with what it is the total of; the meter takes
+        #: them.
         self.costs: list[tuple[Any, str]] = []
 
     def read(self, line: bytes) -> bool:
-        """Take in one line; whether it told anything."""
+        """Read one line; whether it had a fact in it."""
         if not line.lstrip().startswith(b"{"):
             return False
         try:
@@ -89,8 +89,8 @@ class Reader:
         taken = [
             rule for rule in self.agent.lines if isinstance(found, dict) and _fits(rule, found)
         ]
-        told = [rule.take for rule in taken if self._take(rule, found)]
-        return bool(told)
+        found_facts = [rule.take for rule in taken if self._take(rule, found)]
+        return bool(found_facts)
 
     def _take(self, rule: LineRule, line: Mapping[str, Any]) -> bool:
         value = _at(line, rule.path) if rule.path else rule.value

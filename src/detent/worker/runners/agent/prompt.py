@@ -1,18 +1,13 @@
-"""What an agent is told: the intent's prompt with the payload in it, and what has happened since.
+"""The prompt of an agent: the intent's prompt with the payload, and what has happened since.
 
 Pure: values in, text out.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from detent.errors import Invalid
 from detent.worker.runners.agent.session_history import Moment, Past
 
-DEFAULT = "{title}\n\n{payload}"
-PLACE = re.compile(r"\{(title|payload(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)\}")
 #: One argument of a program may be this long on Linux, less a little.
 LONGEST_ARGUMENT = 120_000
 LONGEST_MOMENT = 2_000
@@ -29,44 +24,11 @@ this session with the answer. Add "other": true if the person may also answer in
 - Put files that show your work into the directory named by DETENT_EVIDENCE_DIR."""
 
 
-def check_template(template: object, where: str) -> str:
-    """A prompt as configured, if it is one."""
-    if not isinstance(template, str) or not template.strip():
-        raise Invalid(f"{where} must be a text.", field=where, given=template)
-    for found in re.finditer(r"\{((?:payload|title)\b[^{}]*)\}", template):
-        if PLACE.fullmatch(found[0]) is None:
-            raise Invalid(
-                f"{where}: {found[0]} is no place. There are {{payload}}, {{payload.field}} and "
-                "{title}.",
-                field=where,
-                given=found[0],
-            )
-    return template
-
-
-def asked_for(template: str, payload: Any, title: str) -> str:
-    """The intent's prompt with the payload and the title in their places."""
-    return PLACE.sub(lambda found: _value(found[1], payload, title), template).strip()
-
-
-def _value(path: str, payload: Any, title: str) -> str:
-    if path == "title":
-        return title
-    value = payload
-    for name in path.split(".")[1:]:
-        if not isinstance(value, Mapping) or name not in value:
-            raise Invalid(f"{path} is missing: the prompt needs it.", field=path)
-        value = value[name]
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-
-
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:
-    """The first thing that the run's agent is told; a reviewer's comment comes before all."""
+    """The first prompt of a run. A reviewer's comment comes before everything else."""
     rejection = past.said("rejection")
-    first = [] if rejection is None else [told(rejection)]
-    news = [told(each) for each in past.news if each.kind != "rejection"]
+    first = [] if rejection is None else [described(rejection)]
+    news = [described(each) for each in past.news if each.kind != "rejection"]
     if resumed:
         return "\n\n".join([*first, *filter(None, news)] or [GO_ON])
     return "\n\n".join([*first, prompt, *_history(past), RULES])
@@ -74,22 +36,22 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 def _history(past: Past) -> list[str]:
     """For an agent that remembers nothing of it: everything that went before, in a few lines."""
-    lines = [told(each) for each in past.moments[-MAX_MOMENTS:]]
+    lines = [described(each) for each in past.moments[-MAX_MOMENTS:]]
     if not lines:
         return []
     shown = "\n".join(f"- {line}" for line in lines if line)
     return [f"You have worked on this before, in a session that is gone. What happened:\n{shown}"]
 
 
-def told(moment: Moment) -> str:
+def described(moment: Moment) -> str:
     """One moment in words."""
-    return TOLD[moment.kind](moment) if moment.kind in TOLD else ""
+    return DESCRIPTIONS[moment.kind](moment) if moment.kind in DESCRIPTIONS else ""
 
 
 def _answer(moment: Moment) -> str:
     said = moment.value
     if said["outcome"] == "expired":
-        return f"Nobody answered your question in time: {_cut(moment.text)}\nDecide yourself."
+        return f"Your question was not answered in time: {_cut(moment.text)}\nDecide yourself."
     answer = said["answer"]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return f"You asked: {_cut(moment.text)}\nThe answer: {_cut(text)}"
@@ -97,7 +59,7 @@ def _answer(moment: Moment) -> str:
 
 def _rejected(moment: Moment) -> str:
     if not moment.text:
-        return "Your work was looked at and sent back, without a comment. Please improve it."
+        return "Your work was reviewed and rejected, without a comment. Please improve it."
     return f"{moment.text}\n\n(This is a reviewer's comment on your work. Please act on it.)"
 
 
@@ -105,10 +67,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_MOMENT else f"{text[:LONGEST_MOMENT]}..."
 
 
-TOLD: Mapping[str, Callable[[Moment], str]] = {
+DESCRIPTIONS: Mapping[str, Callable[[Moment], str]] = {
     "rejection": _rejected,
     "question": _answer,
-    "confirmation": lambda _: f"A person has looked at what you were not allowed to do. {GO_ON}",
+    "confirmation": lambda _: f"A person has reviewed what you were not allowed to do. {GO_ON}",
     "budget": lambda _: f"Your budget was raised. {GO_ON}",
     "timeout": lambda _: TIMED_OUT,
     "failure": lambda moment: f"Your previous execution failed: {_cut(moment.text)}\n{GO_ON}",

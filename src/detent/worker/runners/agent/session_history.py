@@ -1,4 +1,4 @@
-"""What came before a run of an agent, from the log: its session, what that cost, what was said.
+"""The history of an agent's task before a run, from the log: its session, its cost, its answers.
 
 Reads only. A task's runs share a session over all its jobs; a step of a plan, or a job alone, has
 its own.
@@ -13,7 +13,7 @@ from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
 from detent.store.types import LoggedEvent, Query
-from detent.worker.active_run import Attempt
+from detent.worker.active_run import ActiveRun
 
 MAX_RUNS = 1_000
 
@@ -42,22 +42,22 @@ class Past(NamedTuple):
         return next((each for each in reversed(self.news) if each.kind == kind), None)
 
 
-def past_of(view: ReadTransaction, attempt: Attempt) -> Past:
+def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
     """Look it up for a run that is about to start."""
-    task, job = attempt.hold.task, attempt.hold.job
-    step = None if attempt.step is None else attempt.step.name
+    task, job = run.held.task, run.held.job
+    step = None if run.step is None else run.step.name
     jobs = [job.id]
     if task is not None and step is None:
         rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
         jobs = [row["id"] for row in rows]
-    runs = [run for run in _runs(view, jobs, step) if run["id"] != attempt.run_id]
-    session_id = _session(attempt, runs)
+    runs = [row for row in _runs(view, jobs, step) if row["id"] != run.run_id]
+    session_id = _session(run, runs)
     cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)
-    told = _Told(attempt.run_id, step)
+    moments = _Moments(run.run_id, step)
     streams = [*jobs, *([task.id] if task is not None and step is None else [])]
     for logged in sorted(event for stream in streams for event in events_of(view, stream)):
-        told.hear(logged)
-    return Past(session_id, cost if session_id else 0, *told.all(), _title(view, task))
+        moments.hear(logged)
+    return Past(session_id, cost if session_id else 0, *moments.all(), _title(view, task))
 
 
 def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
@@ -65,20 +65,20 @@ def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[
     return list(view.page(query))
 
 
-def _session(attempt: Attempt, runs: Sequence[Mapping[str, Any]]) -> str | None:
-    task = attempt.hold.task
-    if task is not None and attempt.step is None:
+def _session(run: ActiveRun, runs: Sequence[Mapping[str, Any]]) -> str | None:
+    task = run.held.task
+    if task is not None and run.step is None:
         return task.session_id
     last = next((run for run in reversed(runs) if run["session_id"]), None)
-    if last is None or _run_again(attempt, runs[-1]):
+    if last is None or _run_again(run, runs[-1]):
         return None
     return str(last["session_id"])
 
 
-def _run_again(attempt: Attempt, last: Mapping[str, Any]) -> bool:
-    """A person has asked for it anew: the counts have begun again after a failure."""
+def _run_again(run: ActiveRun, last: Mapping[str, Any]) -> bool:
+    """Whether a person has retried it: the counts have started again after a failure."""
     failed = last["state"] in ("failed", "timeout") and last["error_class"] != "rate_limit"
-    return failed and attempt.number == 1
+    return failed and run.attempt == 1
 
 
 def _title(view: ReadTransaction, task: Task | None) -> str:
@@ -86,7 +86,7 @@ def _title(view: ReadTransaction, task: Task | None) -> str:
     return str(rows[0]["title"]) if rows else ""
 
 
-class _Told:
+class _Moments:
     """Follows the log up to the run, and remembers what an agent should know of."""
 
     def __init__(self, run_id: str, step: str | None) -> None:
@@ -130,20 +130,22 @@ class _Told:
     def rejected(self, data: Mapping[str, Any]) -> None:
         self.moments.append(Moment("rejection", data.get("comment") or ""))
 
-    def begun_anew(self) -> None:
+    def begun_again(self) -> None:
         """A fresh start by a person's word; what a reviewer said holds all the same."""
         self.moments = [each for each in self.moments if each.kind == "rejection"]
         self.news_from = 0
 
 
-HEARD: Mapping[str, Callable[[_Told, str, Mapping[str, Any]], None]] = {
-    "run_queued": lambda told, name, data: told.run_queued(name, data),
-    "run_timed_out": lambda told, name, data: told.ended("timeout", name, data["error"]),
-    "run_failed": lambda told, name, data: told.ended("failure", name, data["error"]),
-    "run_cancelled": lambda told, name, data: told.ended("interruption", name, data["reason"]),
-    "wait_begun": lambda told, name, data: told.wait_begun(name, data),
-    "wait_completed": lambda told, _, data: told.wait_over(data["wait"], data),
-    "wait_ended": lambda told, name, data: told.wait_over(name, data),
-    "task_rejected": lambda told, _, data: told.rejected(data),
-    "task_retried": lambda told, _name, _data: told.begun_anew(),
+HEARD: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
+    "run_queued": lambda moments, name, data: moments.run_queued(name, data),
+    "run_timed_out": lambda moments, name, data: moments.ended("timeout", name, data["error"]),
+    "run_failed": lambda moments, name, data: moments.ended("failure", name, data["error"]),
+    "run_cancelled": lambda moments, name, data: moments.ended(
+        "interruption", name, data["reason"]
+    ),
+    "wait_begun": lambda moments, name, data: moments.wait_begun(name, data),
+    "wait_completed": lambda moments, _, data: moments.wait_over(data["wait"], data),
+    "wait_ended": lambda moments, name, data: moments.wait_over(name, data),
+    "task_rejected": lambda moments, _, data: moments.rejected(data),
+    "task_retried": lambda moments, _name, _data: moments.begun_again(),
 }

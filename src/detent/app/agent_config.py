@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from detent.app.agent_presets import FACTS, PRESETS, Table
 from detent.errors import DetentError, Misconfigured
 from detent.kernel import document_fields
 from detent.kernel.retry import FailureClass
-from detent.worker.runners.agent.presets import FACTS, PRESETS, Table
 
 #: What may stand in an argv, `{prompt}`, as an element of its own. `args` becomes several.
 PLACES = (

@@ -1,16 +1,16 @@
-"""What a handler may raise to say how it failed, and what ends it from outside. Pure names.
+"""Exceptions of handlers: those that they raise to classify a failure, and those that end them.
 
-Failure (an ordinary exception, its class decides about retries)
+Failure (an ordinary exception; its class decides about retries)
 ├── NetworkError · TimedOut · DependencyMissing · ResourceFailed · NeedsUser · OverBudget
-├── RateLimited      carries the reset that the service stated
-├── SubtaskFailed    carries the outcomes of all subtasks
-└── CodeChanged      what was recorded does not fit the code any more
-Expired              a wait is over without a signal or an answer (a TimeoutError)
-JobFailed            what `handle.result()` raises for work that did not end well
+├── RateLimited      has the time of the reset that the service stated
+├── SubtaskFailed    has the outcomes of all subtasks
+└── CodeChanged      a checkpoint does not fit the present code
+Expired              a wait timed out without a signal or an answer (a TimeoutError)
+JobFailed            raised by `handle.result()` if the job failed or was cancelled
 Interrupted (a BaseException: handlers let it pass, `finally` blocks run)
-├── Suspended        the run sleeps; the function is called again when its wait is over
+├── Suspended        the run waits; the handler is called again when its wait is over
 └── Stopped          the run must end: cancelled, lost, over its time limit, or handed back
-Crash (a BaseException)  for tests: as if the process had died here
+Crash (a BaseException)  for tests: simulates the death of the process
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from detent.kernel.retry import FailureClass
 
 
 class Failure(Exception):
-    """The work failed; the class decides whether and when it is tried again."""
+    """The work failed. `error_class` decides whether and when the job is retried."""
 
     kind: ClassVar[FailureClass] = FailureClass.ERROR
     reset_at: int | None = None
@@ -34,43 +34,43 @@ class Failure(Exception):
 
 
 class NetworkError(Failure):
-    """Something between here and there did not work: tried again soon."""
+    """A network error: the job is retried soon."""
 
     kind = FailureClass.NETWORK
 
 
 class TimedOut(Failure):
-    """It took too long: tried again later."""
+    """Something took too long: the job is retried later."""
 
     kind = FailureClass.TIMEOUT
 
 
 class DependencyMissing(Failure):
-    """Something that must be there first is not: looked at again every few minutes."""
+    """A dependency is missing: the job is retried every few minutes."""
 
     kind = FailureClass.DEPENDENCY
 
 
 class ResourceFailed(Failure):
-    """The resource that the step holds does not work: another one is taken."""
+    """The resource of the plan step does not work: the step is retried with another one."""
 
     kind = FailureClass.RESOURCE
 
 
 class NeedsUser(Failure):
-    """A person must do or confirm something first."""
+    """A person must do or confirm something before the job can be retried."""
 
     kind = FailureClass.NEEDS_USER
 
 
 class OverBudget(Failure):
-    """The money is spent."""
+    """The budget is spent."""
 
     kind = FailureClass.BUDGET
 
 
 class RateLimited(Failure):
-    """The service wants to be left alone until `reset_at` (an aware datetime, or microseconds)."""
+    """A service refuses requests until `reset_at`: a datetime with a zone, or microseconds."""
 
     kind = FailureClass.RATE_LIMIT
 
@@ -83,12 +83,12 @@ def _microseconds(at: datetime | int | None) -> int | None:
     if not isinstance(at, datetime):
         return at
     if at.tzinfo is None:
-        raise ValueError("reset_at must be an aware datetime: without a time zone it means nothing")
+        raise ValueError(f"reset_at must be a datetime with a time zone, not {at!r}")
     return round(at.timestamp() * 1_000_000)
 
 
 class SubtaskFailed(Failure):
-    """A gathered subtask did not end well; `outcomes` has what became of each, by name."""
+    """A gathered subtask failed. `outcomes` has the SubtaskOutcome of each subtask, by name."""
 
     def __init__(self, message: str, outcomes: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -96,11 +96,11 @@ class SubtaskFailed(Failure):
 
 
 class CodeChanged(Failure):
-    """A recorded name means something else in the code that now runs."""
+    """A recorded name is of another kind, or has another count, in the present code."""
 
 
 class Expired(TimeoutError):
-    """A wait's time is over, nobody came, and no default was given."""
+    """A wait timed out and has no default."""
 
 
 class Interrupted(BaseException):
@@ -108,7 +108,7 @@ class Interrupted(BaseException):
 
 
 class Suspended(Interrupted):
-    """The run sleeps until its wait is over."""
+    """The run is suspended until its wait is over."""
 
     def __init__(self, report: SuspendRun) -> None:
         super().__init__(f"suspended for {report.wait}")
@@ -116,7 +116,7 @@ class Suspended(Interrupted):
 
 
 class Stopped(Interrupted):
-    """The run must end now; `why` is one of the reasons of `attempt.Stop`."""
+    """The run must end now. `why`: `cancel`, `lost`, `run`, `idle` or `hand_back`."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -124,4 +124,4 @@ class Stopped(Interrupted):
 
 
 class Crash(BaseException):
-    """As if the process had died here: nothing is reported, the lease runs out. For tests."""
+    """For tests: simulates the death of the process. Nothing is reported, the lease expires."""

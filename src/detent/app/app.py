@@ -1,4 +1,4 @@
-"""The registry that people import: intents, how they are carried out and submitted."""
+"""App: registers intents (task types) with their handlers, and submits jobs and tasks."""
 
 import dataclasses
 import importlib
@@ -7,6 +7,25 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
+import platformdirs
+
+from detent.app.agent_config import agent_from
+from detent.app.arguments import Parameters, returns_of
+from detent.app.async_run_context import AsyncRun
+from detent.app.handle import Handle
+from detent.app.handlers import AgentHandler, CommandHandler, FunctionHandler, checked_argv
+from detent.app.intent import (
+    Critic,
+    Intent,
+    Planner,
+    declare,
+    declared_options,
+    plan_document,
+)
+from detent.app.prepared_submission import PreparedSubmission
+from detent.app.prompt_template import DEFAULT_PROMPT, check_template
+from detent.app.run_context import Run
+from detent.app.values import storable
 from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
 from detent.intent_config import KINDS
@@ -16,42 +35,29 @@ from detent.kernel.derived_ids import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.plan_progress import plan_from
 from detent.operations.context import Core
-from detent.operations.run_tokens import issue_run_token
 from detent.settings import Settings
-from detent.store.store_url import open_store
+from detent.store.store_url import is_postgres, open_store, sqlite_path
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
 from detent.submission.context import Context
 from detent.submission.options import OPTIONS
-from detent.worker.arguments import Parameters, returns_of
-from detent.worker.handle import Handle
-from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
-from detent.worker.run_context import AsyncRun, Run
-from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.agent.agent_config import agent_from
-from detent.worker.runners.agent.prompt import DEFAULT as DEFAULT_PROMPT
-from detent.worker.runners.agent.prompt import check_template
-from detent.worker.runners.command_runner import CommandRunner
-from detent.worker.runners.function_runner import FunctionRunner
-from detent.worker.submission_order import Order, beside
-from detent.worker.values import storable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Jobs of this intent bring their plan along.
+#: The intent whose jobs bring their own plan.
 PLAN = "plan"
-#: What an intent may say otherwise than its agent does.
+#: Options of an agent that an intent can override.
 AGENT_OPTIONS = ("model", "max_turns", "args")
 COMMAND_OPTIONS = ("environment", "directory")
-#: What a configured intent may have besides what every intent may declare.
-OF_KINDS = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
-OF_TASKS = ("max_budget_usd", "subtask_intents")
+#: By kind, the keys of a configured intent besides the options of every intent.
+KEYS_OF_KIND = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
+TASK_KEYS = ("max_budget_usd", "subtask_intents")
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """What `@app.intent(…)` waits for: the function."""
+    """The decorator that `app.intent(…)` returns."""
 
     app: "App"
     name: str
@@ -73,52 +79,82 @@ class Register:
 
 
 class App:
-    """Intents by name. Import it, register handlers, submit work, give it to a worker."""
+    """A registry of intents (task types). Register handlers, submit work, give it to a worker.
+
+    ```python
+    @app.intent("greet", retry={"retries": 3}, timeout_s=60)
+    def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    handle = greet.submit("Ada")
+    harness.drain()
+    assert handle.result() == "Hello, Ada"
+    ```
+    """
 
     def __init__(self) -> None:
         self.intents: dict[str, Intent[..., Any]] = {}
         self.critics: dict[str, Critic] = {}
-        #: Agent command lines by name, as `[agents.NAME]` has them.
+        #: Configured agent command lines by name: the tables `[agents.NAME]`.
         self.agents: Mapping[str, Mapping[str, Any]] = {}
         self.core: Core | None = None
-        self._add(PLAN, None, {})
+        self._add(PLAN, {})
 
     # -- registering -----------------------------------------------------------------------
 
     def intent(self, name: str, **options: Any) -> Register:
-        """Register the decorated function, plain or async. Options: see `intent.declare`."""
+        """Register the decorated function, plain or async, as the handler of an intent.
+
+        Options: `retry`, `timeout_s`, `idle_timeout_s`, `queue_timeout_s`, `job_timeout_s`,
+        `concurrency_key`, `capabilities_required`, `label_selector`, `avoid`, `hold_resource_s`,
+        `acquire_timeout_s`, `max_retries`, `critic`, `requires_evidence`, `on_budget_exceeded`,
+        `workspace`, `max_rounds`.
+        """
         return Register(self, name, options)
 
     def register(
         self, name: str, function: Callable[..., Any], options: Mapping[str, Any]
     ) -> Intent[..., Any]:
+        """Register a function without the decorator."""
         asynchronous = inspect.iscoroutinefunction(function)
         parameters = Parameters(function, (AsyncRun if asynchronous else Run,))
-        runner = FunctionRunner(function, parameters, asynchronous=asynchronous)
         return self._add(
             name,
-            function,
             options,
-            runner=runner,
+            handler=FunctionHandler(function, parameters, asynchronous),
             parameters=parameters,
             returns=returns_of(function),
         )
 
     def command(self, name: str, argv: Sequence[str], **options: Any) -> Intent[..., Any]:
-        """Register a command for an intent: an argv list, never a shell. See `runners.command`."""
+        """Register a command for an intent: an argv list, executed without a shell.
+
+        An element `{payload.field}` is replaced by that field. Besides the options of `intent`:
+        `environment` (names of variables that the command gets) and `directory`.
+
+        ```python
+        app.command("lint", ["ruff", "check", "--", "{payload.path}"], timeout_s=60)
+        handle = app.submit("lint", {"path": "src"})
+        assert handle.state() == "queued"
+        ```
+        """
         own = {key: options.pop(key) for key in COMMAND_OPTIONS if key in options}
-        return self._add(name, None, options, runner=CommandRunner(argv, **own))
+        return self._add(name, options, handler=CommandHandler(checked_argv(argv), **own))
 
     def agent(
         self, name: str, agent: str = "claude", prompt: str = DEFAULT_PROMPT, **options: Any
     ) -> Intent[..., Any]:
-        """Register an agent for an intent: one of `agents`, or a preset. See `runners.agent`."""
+        """Register an agent for an intent: a configured agent or a preset, and its prompt.
+
+        The prompt can contain `{title}`, `{payload}` and `{payload.field}`. Besides the options of
+        `intent`: `model`, `max_turns` and `args`.
+        """
         found = agent_from(agent, self.agents)
         for key in AGENT_OPTIONS:
             if key in options:
                 found = dataclasses.replace(found, **{key: options.pop(key)})
         template = check_template(prompt, f"intents.{name}.prompt")
-        return self._add(name, None, options, runner=AgentRunner(found, template, issue_run_token))
+        return self._add(name, options, handler=AgentHandler(found, template))
 
     def plan(
         self,
@@ -126,15 +162,40 @@ class App:
         steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, Any],
         **options: Any,
     ) -> Intent[..., Any]:
-        """Register a plan that is the same for every job of the intent."""
-        return self._add(name, None, {**options, "plan": plan_document(steps)})
+        """Register a plan that is the same for every job of the intent.
+
+        A plan has plan steps, each with an intent of its own; `needs` names the steps before it.
+
+        ```python
+        @app.intent("extract")
+        def extract() -> list[int]:
+            return [1, 2]
+
+        @app.intent("load")
+        def load(extract: list[int]) -> int:
+            return sum(extract)
+
+        app.plan("etl", [{"name": "extract"}, {"name": "load", "needs": ["extract"]}])
+        handle = app.submit("etl")
+        harness.drain()
+        assert handle.result()["load"] == 3
+        ```
+        """
+        return self._add(name, {**options, "plan": plan_document(steps)})
 
     def planner(self, name: str, **options: Any) -> Callable[[Planner], Intent[..., Any]]:
-        """Register the decorated function as the planner of an intent: it makes each job's plan."""
-        return lambda planner: self._add(name, None, {**options, "planner": planner})
+        """Register the decorated function as the planner of an intent: it makes each job's plan.
+
+        The function gets a PlanRequest and returns the plan steps.
+        """
+        return lambda planner: self._add(name, {**options, "planner": planner})
 
     def critic(self, name: str) -> Callable[[Critic], Critic]:
-        """Register the decorated function as a critic that steps can name."""
+        """Register the decorated function as a critic that plan steps can name.
+
+        The function gets the StepResult of a run and the results of the step's earlier runs, and
+        returns a decision: `accept`, `retry`, `switch_resource`, `replan` or `needs_user`.
+        """
 
         def register(critic: Critic) -> Critic:
             self._add_critic(name, critic)
@@ -142,14 +203,11 @@ class App:
 
         return register
 
-    def _add(
-        self, name: str, function: Any, options: Mapping[str, Any], **parts: Any
-    ) -> Intent[..., Any]:
+    def _add(self, name: str, options: Mapping[str, Any], **parts: Any) -> Intent[..., Any]:
         document_fields.text(name, "intent", LONGEST_NAME)
-        if name in self.intents:
-            raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
+        self._refuse_second(name)
         critic, planner = options.get("critic"), options.get("planner")
-        declared = _declared(
+        declared = declared_options(
             name,
             {
                 **options,
@@ -157,13 +215,15 @@ class App:
                 "planner": planner is not None,
             },
         )
-        made: Intent[..., Any] = Intent(
-            self, name, declared, function=function, planner=planner, **parts
-        )
+        made: Intent[..., Any] = Intent(self, name, declared, planner=planner, **parts)
         if callable(critic):
             self._add_critic(name, critic)
         self.intents[name] = made
         return made
+
+    def _refuse_second(self, name: str) -> None:
+        if name in self.intents:
+            raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
 
     def _add_critic(self, name: str, critic: Critic) -> None:
         if name in self.critics:
@@ -171,7 +231,7 @@ class App:
         self.critics[name] = critic
 
     def include(self, other: "App", names: Iterable[str] | None = None) -> None:
-        """Take over intents, and all critics, of another app."""
+        """Add the intents of another app, or those of them that are named, and all its critics."""
         for name in other.intents if names is None else names:
             if name == PLAN:
                 continue
@@ -182,15 +242,14 @@ class App:
                     given=name,
                     allowed=other.intents,
                 )
-            if name in self.intents:
-                raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
+            self._refuse_second(name)
             self.intents[name] = other.intents[name]
         for name, critic in other.critics.items():
             if self.critics.get(name) is not critic:
                 self._add_critic(name, critic)
 
     def check(self) -> None:
-        """What only the whole app can tell: steps and critics that it names and does not have."""
+        """Raise Invalid if a plan names an intent or a critic that the app does not have."""
         for intent in self.intents.values():
             document = plan_from(intent.declared.options, intent.name)
             for step in () if document is None else validate(document).steps:
@@ -211,44 +270,58 @@ class App:
     # -- submitting ------------------------------------------------------------------------
 
     def connect(self, url: str, *, data_dir: str = "") -> "App":
-        """Open a store, a path or postgresql://…, to submit to and for a worker of this process."""
-        settings = Settings(store_url=url, store_data_dir=data_dir or beside(url))
+        """Open a store, so that the app can submit to it and a worker can be started.
+
+        `url` is a path of an SQLite file, `postgresql://…`, or `memory:`.
+        """
+        settings = Settings(store_url=url, store_data_dir=data_dir or _default_data_dir(url))
         store = open_store(settings.url)
         return self.bind(Core(store, Engine(store), settings))
 
     def bind(self, core: Core) -> "App":
-        """Submit through this installation; included apps do so too, unless they have their own."""
+        """Submit through this installation. Included apps without one get it too."""
         self.core = core
         for intent in self.intents.values():
             intent.app.core = intent.app.core or core
         return self
 
-    def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
-        """Queue a job by the intent's name; `ways` as in `place`."""
-        return self.place(self.order(intent, payload, (), {}), **ways)
+    def submit(self, intent: str, payload: Any = None, **fields: Any) -> Handle[Any]:
+        """Queue a job by the name of its intent. `fields` are those of `Intent.using`.
 
-    def order(
+        ```python
+        @app.intent("resize")
+        def resize(path: str, width: int = 100) -> str:
+            return f"{path} at {width}"
+
+        handle = app.submit("resize", {"path": "a.png"}, priority="P1")
+        harness.drain()
+        assert handle.result() == "a.png at 100"
+        ```
+        """
+        return self.submit_prepared(self.prepare(intent, payload, (), {}), **fields)
+
+    def prepare(
         self,
         intent: str | Intent[..., Any],
         payload: Any,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-    ) -> Order:
-        """What is asked for, with its payload as JSON; it is not submitted yet."""
+    ) -> PreparedSubmission:
+        """A submission with its payload as JSON; it is not submitted yet."""
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None:
             given = payload if payload is not None else dict(kwargs) or None
-            return Order(cast(str, intent), storable(given, "payload"), Any)
+            return PreparedSubmission(cast(str, intent), storable(given, "payload"), Any)
         given = known.payload_of(payload, args, kwargs)
-        return Order(known.name, storable(given, "payload"), known.returns_for())
+        return PreparedSubmission(known.name, storable(given, "payload"), known.returns_for())
 
-    def suborder(
+    def prepare_subtask(
         self, intent: str | Intent[..., Any], payload: Any, arguments: Mapping[str, Any]
-    ) -> Order:
-        """The order of a subtask. An intent that needs a plan takes it as the argument `plan`."""
+    ) -> PreparedSubmission:
+        """The submission of a subtask. An intent that needs a plan gets it as argument `plan`."""
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None or not known.needs_plan:
-            return self.order(intent, payload, (), arguments)
+            return self.prepare(intent, payload, (), arguments)
         rest = {name: value for name, value in arguments.items() if name != "plan"}
         if arguments.get("plan") is None:
             raise Invalid(
@@ -257,25 +330,21 @@ class App:
                 hint=f"Call run.subtask({known.name!r}, plan=[…]) with the steps of the plan.",
             )
         plan = storable(plan_document(arguments["plan"]), "plan")
-        return self.order(known, payload, (), rest)._replace(plan=plan)
+        return self.prepare(known, payload, (), rest)._replace(plan=plan)
 
-    def place(
+    def submit_prepared(
         self,
-        order: Order,
+        prepared: PreparedSubmission,
         *,
         lifecycle: str | None = None,
         source: str = "api",
         key: str | None = None,
-        **ways: Any,
+        **fields: Any,
     ) -> Handle[Any]:
-        """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once.
-
-        Further ways are the fields of the request: project, priority, options, not_before, and of
-        a task title, tags, depends_on, max_budget_usd.
-        """
+        """Queue a job, or with a `lifecycle` a task. `fields` are those of `Intent.using`."""
         actor = c.Actor(f"app:{source}")
-        given = {**order.given(), **ways, "idempotency_key": key}
-        context = self.context(order.intent, actor, given.get("options"))
+        given = {**prepared.given(), **fields, "idempotency_key": key}
+        context = self.context(prepared.intent, actor, given.get("options"))
         if lifecycle is None:
             source_of(context, source)
             made = submit_job(context, given)
@@ -288,12 +357,12 @@ class App:
             raise result
         first = result.value
         job_id, task_id = (first, None) if lifecycle is None else (job_of_task(first, 1), first)
-        return Handle(engine, job_id, task_id, order.returns, actor)
+        return Handle(engine, job_id, task_id, prepared.returns, actor)
 
     def context(
         self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
     ) -> Context:
-        """What a submission of the intent with these options is checked against.
+        """What a submission of the intent is checked against.
 
         An intent of this app is known before a worker has registered it. Only a plan names others.
         """
@@ -306,7 +375,7 @@ class App:
         return Context(core.store, core.settings, {**rows, **core.known_intents()}, actor)
 
     def installation(self) -> Core:
-        """What it is connected to."""
+        """The installation that the app is connected to."""
         if self.core is None:
             raise Misconfigured(
                 "the app is not connected to a store.",
@@ -323,7 +392,7 @@ class App:
         intents: Mapping[str, Mapping[str, Any]],
         agents: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> "App":
-        """The intents of a configuration file: commands, agents, and those of Python apps."""
+        """An app with the intents of a configuration file: commands, agents, Python apps."""
         app = cls()
         app.agents = agents or {}
         for name, row in intents.items():
@@ -336,14 +405,14 @@ class App:
     def _add_configured(self, name: str, row: Mapping[str, Any]) -> None:
         kind = next(each for each in KINDS if each in row)
         declared = {*inspect.signature(declare).parameters} - {"name"}
-        known = {kind, *OF_KINDS[kind], *declared, *OPTIONS, *OF_TASKS}
+        known = {kind, *KEYS_OF_KIND[kind], *declared, *OPTIONS, *TASK_KEYS}
         if unknown := sorted(row.keys() - known):
             raise Misconfigured(
                 f"intents.{name}.{unknown[0]} is not known",
                 setting=f"intents.{name}.{unknown[0]}",
                 hint=f"Known: {', '.join(sorted(known))}.",
             )
-        options = {key: row[key] for key in row if key in {*declared, *OF_KINDS[kind]}}
+        options = {key: row[key] for key in row if key in {*declared, *KEYS_OF_KIND[kind]}}
         if kind == "command":
             self.command(name, row["command"], **options)
         elif kind == "agent":
@@ -353,16 +422,16 @@ class App:
 
 
 def load_app(reference: str) -> App:
-    """The app that `package.module:name` means; a clear error if it cannot be imported."""
+    """Import the app that `package.module:name` names; Misconfigured if that is not possible."""
     module_name, _, attribute = reference.partition(":")
     try:
         module = importlib.import_module(module_name)
         found = getattr(module, attribute or "app")
-    except Exception as error:  # whatever its code raises while it is imported
+    except Exception as error:  # the module may raise anything while it is imported
         raise Misconfigured(
             f"the app {reference!r} cannot be imported: {type(error).__name__}: {error}",
             setting="app",
-            hint="Write it as package.module:name, and see that Python finds the module.",
+            hint="Write it as package.module:name, and make sure that Python finds the module.",
         ) from error
     if not isinstance(found, App):
         kind = type(found).__name__
@@ -370,17 +439,8 @@ def load_app(reference: str) -> App:
     return found
 
 
-def _declared(name: str, options: Mapping[str, Any]) -> Any:
-    try:
-        return declare(name, **options)
-    except TypeError as error:
-        known = list(inspect.signature(declare).parameters)[1:]
-        unknown = [each for each in options if each not in known]
-        if not unknown:
-            raise
-        raise Invalid(
-            f"intent {name}: there is no option {unknown[0]!r}. Known: {', '.join(known)}.",
-            field=unknown[0],
-            given=unknown[0],
-            allowed=known,
-        ) from error
+def _default_data_dir(url: str) -> str:
+    """The directory of an SQLite file; for PostgreSQL the user's data directory."""
+    if is_postgres(url):
+        return platformdirs.user_data_dir("detent")
+    return str(sqlite_path(url).parent)

@@ -1,25 +1,37 @@
-"""What a submission gives back: a handle on the job, to look at it, wait for it, and act on it."""
+"""Handle: what a submission returns, to read the job, wait for its result, and act on it."""
 
 import asyncio
 import time
 from typing import Any, Generic, TypeVar, cast
 
+from detent.app.failures import JobFailed
+from detent.app.values import fitted
 from detent.engine import Engine
 from detent.errors import NotFound
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
-from detent.worker.failures import JobFailed
-from detent.worker.values import fitted
 
 R = TypeVar("R")
 
-#: A lost notification costs at most this.
-LOOK_S = 0.5
+#: How often the job is read again if no notification arrives.
+POLL_S = 0.5
 
 
 class Handle(Generic[R]):
-    """One job, of a task or alone."""
+    """A submitted job, or a submitted task and its latest job.
+
+    ```python
+    @app.intent("add")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    handle = add.submit(2, 3)
+    assert handle.state() == "queued"
+    harness.drain()
+    assert handle.result() == 5
+    ```
+    """
 
     def __init__(
         self, engine: Engine, job_id: str, task_id: str | None, returns: Any, actor: c.Actor
@@ -30,10 +42,10 @@ class Handle(Generic[R]):
     def __repr__(self) -> str:
         return f"<Handle {self.task_id or self.job_id}>"
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------
 
     def job(self) -> Job:
-        """The job as it is now; of a task that was run again, the latest."""
+        """The job as it is now. Of a task that was run again, the latest job."""
         with self._engine.store.read() as view:
             if self.task_id is not None:
                 task = next((task for task, _ in view.tasks([self.task_id])), None)
@@ -43,16 +55,20 @@ class Handle(Generic[R]):
         raise NotFound(f"there is no job {self.job_id}", code="unknown_job")
 
     def task(self) -> Task | None:
+        """The task as it is now; None for a job without a task."""
         with self._engine.store.read() as view:
             return next((task for task, _ in view.tasks([self.task_id or ""])), None)
 
     def state(self) -> str:
-        """The task's state, or the job's if it has no task."""
+        """The state of the task, or of the job if it has no task."""
         task = self.task()
         return self.job().state if task is None else task.state
 
     def result(self, timeout: float | None = None) -> R:
-        """Wait for the end; the handler's result, or JobFailed. TimeoutError if it takes longer."""
+        """Wait until the job has ended, and return the result of the handler.
+
+        Raises JobFailed if the job failed or was cancelled, TimeoutError after `timeout` seconds.
+        """
         until_s = None if timeout is None else time.monotonic() + timeout
         store = self._engine.store
         while True:
@@ -61,13 +77,13 @@ class Handle(Generic[R]):
             job = self.job()
             if job.state in ENDED_JOB:
                 return self._result_of(job)
-            left_s = LOOK_S if until_s is None else min(LOOK_S, until_s - time.monotonic())
+            left_s = POLL_S if until_s is None else min(POLL_S, until_s - time.monotonic())
             if left_s <= 0:
                 raise TimeoutError(f"job {job.id} is {job.state} after {timeout} s")
             store.wait(head, left_s)
 
     async def aresult(self, timeout: float | None = None) -> R:
-        """The same for a coroutine."""
+        """As `result`, for coroutines."""
         return await asyncio.to_thread(self.result, timeout)
 
     def _result_of(self, job: Job) -> R:
@@ -79,17 +95,28 @@ class Handle(Generic[R]):
     # -- acting ----------------------------------------------------------------------------
 
     def cancel(self, reason: str = "cancelled") -> str:
-        """`cancelled` now, or `requested`: its worker confirms when the work has stopped."""
+        """Cancel the job. Returns `cancelled`, or `requested` if a worker must stop the run first.
+
+        ```python
+        @app.intent("wait")
+        def wait(run: Run) -> None:
+            run.sleep(3_600)
+
+        handle = wait.submit()
+        assert handle.cancel("not needed") == "cancelled"
+        assert handle.state() == "cancelled"
+        ```
+        """
         if self.task_id is not None:
             return cast(str, self._do(c.CancelTask(self.task_id, reason)))
         return cast(str, self._do(c.CancelJob(self.job_id, reason)))
 
     def signal(self, name: str, value: Any = None) -> str:
-        """Send a named fact; kept if nothing waits for it yet."""
+        """Send a signal to the job. It is kept if the job does not wait for it yet."""
         return cast(str, self._do(c.SendSignal(self.job().id, name, value)))
 
     def answer(self, answer: Any) -> str:
-        """Answer the open question."""
+        """Answer the open question of the job."""
         if self.task_id is not None:
             return cast(str, self._do(c.AnswerTask(self.task_id, answer)))
         return cast(str, self._do(c.AnswerJob(self.job_id, answer)))

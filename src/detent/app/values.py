@@ -1,7 +1,7 @@
-"""Values on their way into the store and back: JSON there, the handler's types here.
+"""Conversion of values: from Python to the JSON that is stored, and back to annotated types.
 
-Dataclasses, msgspec structs and pydantic models are taken as they are. pydantic is never imported:
-its models are known by what they can do.
+Dataclasses, msgspec structs and pydantic models are converted. pydantic is not imported: its models
+are recognised by their methods.
 """
 
 import json
@@ -24,7 +24,7 @@ _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$?(?P<path>.*)`)?$", re.DOTALL)
 
 
 def storable(value: Any, what: str) -> Any:
-    """The value as plain JSON values; refused, by name, if it is none or too large."""
+    """The value as JSON values; Invalid if it has no JSON form, TooLarge if it is too large."""
     if value is None or value is True or value is False or _is_small(value):
         return value
     try:
@@ -37,14 +37,14 @@ def storable(value: Any, what: str) -> Any:
     if len(encoded) > MAX_BYTES:
         raise TooLarge(
             f"{what} is {len(encoded):,} bytes as JSON; {MAX_BYTES:,} are allowed. "
-            "Keep it as evidence, and return its name.",
+            "Store it with run.evidence(), and return its name.",
             limit=MAX_BYTES,
         )
     return plain if isinstance(plain, str) else _decode(encoded)
 
 
 def _is_small(value: Any) -> bool:
-    """Plain and short: JSON as it stands, which most results are."""
+    """Whether it is a short plain value that needs no conversion, as most results are."""
     kind = type(value)
     return (kind is int and -LARGE_INT < value < LARGE_INT) or (
         kind is str and len(value) < SHORT_TEXT and value.isascii()
@@ -61,7 +61,7 @@ def _unstorable(value: Any, what: str, error: Exception) -> Invalid:
 
 
 def restored(value: Any, annotation: Any, where: str) -> Any:
-    """A stored value in the type that the code asks for; refused, by field, if it does not fit."""
+    """A stored value in the annotated type; Invalid names the field that does not fit."""
     if annotation is Any:
         return value
     try:
@@ -73,9 +73,9 @@ def restored(value: Any, annotation: Any, where: str) -> Any:
 
 
 def fitted(value: Any, annotation: Any) -> Any:
-    """A recorded result in the type that its function promises; as plain JSON if it does not fit.
+    """A recorded result in the annotated type; as plain JSON if it does not fit.
 
-    A promise that the function itself did not keep must not make its result unreadable.
+    A wrong annotation must not make the result unreadable.
     """
     try:
         return restored(value, annotation, "value")
@@ -84,7 +84,7 @@ def fitted(value: Any, annotation: Any) -> Any:
 
 
 def unrestorable(annotation: Any) -> str | None:
-    """The type in an annotation that no JSON value can be made into; asked at registration."""
+    """The name of a type in the annotation that cannot be made from JSON; None if there is none."""
     try:
         nodes: list[Any] = [msgspec.inspect.type_info(annotation)]
     except TypeError as error:
@@ -103,7 +103,7 @@ def unrestorable(annotation: Any) -> str | None:
 
 
 def is_model(annotation: Any) -> bool:
-    """A type with named fields: a dataclass, a msgspec struct, a pydantic model."""
+    """Whether it is a type with named fields: a dataclass, msgspec struct or pydantic model."""
     return isinstance(annotation, type) and (
         hasattr(annotation, "__dataclass_fields__")
         or hasattr(annotation, "__struct_fields__")
@@ -114,14 +114,14 @@ def is_model(annotation: Any) -> bool:
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__} is no JSON value")
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 
 def _model(kind: type, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     if not hasattr(kind, "model_validate"):
-        raise TypeError(f"nobody knows how to make a {kind.__name__} of JSON")
+        raise TypeError(f"a {kind.__name__} cannot be made from JSON")
     try:
         return kind.model_validate(value)
     except ValueError as error:
@@ -129,6 +129,6 @@ def _model(kind: type, value: Any) -> Any:
 
 
 def _first_flaw(error: Any) -> str:
-    """What a pydantic model says about its first wrong field."""
+    """The first error of a pydantic model, with its field."""
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,29 +1,31 @@
-"""An intent as an app knows it: its name, how it is carried out, and what was declared about it."""
+"""Intents (task types) as an app registers them: the name, the handler and the declared options."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from detent.app.arguments import Parameters
+from detent.app.handle import Handle
+from detent.app.handlers import FunctionHandler, Handler
+from detent.app.prepared_submission import PreparedSubmission
 from detent.errors import Invalid
+from detent.kernel import commands as c
 from detent.kernel import document_fields
 from detent.kernel.budget import on_exceeded_from
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MAX_STEPS, PlanStep, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import policy_from
+from detent.operations.context import Core
+from detent.submission.context import Context
 from detent.submission.options import WorkspaceMode, evidence_types, fields_of
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_steps import CRITICS, NEEDS_PLAN
-from detent.worker.arguments import Parameters
-from detent.worker.runners.runner import Runner
-
-if TYPE_CHECKING:
-    from detent.worker.app import App
-    from detent.worker.handle import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: How many steps of one plan run side by side.
+#: How many plan steps of one job run in parallel.
 PARALLEL_STEPS = 4
 
 Critic = Callable[..., Any]
@@ -32,7 +34,7 @@ Planner = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What was declared about an intent, checked. `options` travel with every job of it."""
+    """The declared options of an intent, checked. `options` are stored with each of its jobs."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     run_timeout_ms: int | None = None
@@ -65,7 +67,7 @@ def declare(
     workspace: str | None = None,
     max_rounds: int | None = None,
 ) -> Declared:
-    """Check everything at registration, so that a slip of the pen is seen at import."""
+    """The options of an intent, checked at registration: a mistake raises Invalid at import."""
     where = f"intent {name}"
     options: dict[str, Any] = {
         "retry": dict(retry or {}),
@@ -97,6 +99,23 @@ def declare(
     )
 
 
+def declared_options(name: str, options: Mapping[str, Any]) -> Declared:
+    """The checked options of an intent; Invalid names an unknown option."""
+    try:
+        return declare(name, **options)
+    except TypeError as error:
+        known = list(inspect.signature(declare).parameters)[1:]
+        unknown = [each for each in options if each not in known]
+        if not unknown:
+            raise
+        raise Invalid(
+            f"intent {name}: there is no option {unknown[0]!r}. Known: {', '.join(known)}.",
+            field=unknown[0],
+            given=unknown[0],
+            allowed=known,
+        ) from error
+
+
 def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     policy_from(options.get("retry", {}), "job", f"{where}: retry")
     if "on_budget_exceeded" in options:
@@ -109,37 +128,75 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
 
 
 def _listed(given: Sequence[str]) -> Sequence[str]:
-    """A list; a text stays what it is, and is refused as no list."""
+    """A list. A text is returned as it is, and refused later as not a list."""
     return given if isinstance(given, str) else list(given)
 
 
 def _ms(seconds: float | None, where: str) -> int | None:
     if seconds is None:
         return None
-    most_s = LONGEST_TIME_MS // 1_000
+    max_s = LONGEST_TIME_MS // 1_000
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not number or not 0.001 <= seconds <= most_s:
-        raise document_fields.wrong(where, f"a number of seconds from 0.001 to {most_s}", seconds)
+    if not number or not 0.001 <= seconds <= max_s:
+        raise document_fields.wrong(where, f"a number of seconds from 0.001 to {max_s}", seconds)
     return round(seconds * 1_000)
 
 
+class IntentOwner(Protocol):
+    """What an intent needs of the app that it is registered in. App implements it."""
+
+    core: Core | None
+    critics: dict[str, Critic]
+
+    def prepare(
+        self,
+        intent: "str | Intent[..., Any]",
+        payload: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> PreparedSubmission: ...
+
+    def prepare_subtask(
+        self, intent: "str | Intent[..., Any]", payload: Any, arguments: Mapping[str, Any]
+    ) -> PreparedSubmission: ...
+
+    def submit_prepared(self, prepared: PreparedSubmission, **fields: Any) -> Handle[Any]: ...
+
+    def context(
+        self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
+    ) -> Context: ...
+
+    def installation(self) -> Core: ...
+
+
 class Intent(Generic[P, R]):
-    """A registered intent. It stays callable as the plain function that it was made from."""
+    """A registered intent (task type). Call it to call the plain function; `submit` queues a job.
+
+    ```python
+    @app.intent("double")
+    def double(n: int) -> int:
+        return 2 * n
+
+    assert double(4) == 8  # the plain function, without detent
+    handle = double.submit(4)
+    harness.drain()
+    assert handle.result() == 8
+    ```
+    """
 
     def __init__(
         self,
-        app: "App",
+        app: IntentOwner,
         name: str,
         declared: Declared,
         *,
-        function: Callable[..., Any] | None = None,
-        runner: Runner | None = None,
+        handler: Handler | None = None,
         parameters: Parameters | None = None,
         returns: Any = Any,
         planner: Planner | None = None,
     ) -> None:
         self.app, self.name, self.declared = app, name, declared
-        self.function, self.runner = function, runner
+        self.handler = handler
         self.parameters, self.returns = parameters, returns
         self.planner = planner
         self.run_timeout_ms = declared.run_timeout_ms
@@ -148,21 +205,41 @@ class Intent(Generic[P, R]):
         self._check_key()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, for tests and for calling it without detent."""
-        if self.function is None:
-            raise Invalid(f"intent {self.name} is no function.", field="intent", given=self.name)
-        return self.function(*args, **kwargs)
+        """Call the plain function, without detent."""
+        if not isinstance(self.handler, FunctionHandler):
+            raise Invalid(
+                f"intent {self.name} cannot be called: its handler is not a Python function. "
+                "Submit a job instead.",
+                field="intent",
+                given=self.name,
+            )
+        return self.handler.function(*args, **kwargs)
 
-    def submit(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
-        """Queue it with these arguments, checked here and now."""
-        return self.app.place(self.app.order(self, None, args, kwargs))
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Queue a job with these arguments. They are checked against the signature here."""
+        return self.app.submit_prepared(self.app.prepare(self, None, args, kwargs))
 
-    def using(self, **ways: Any) -> "Using[P, R]":
-        """Submit it another way: project, priority, lifecycle, key, title, source, options."""
-        return Using(self, ways)
+    def using(self, **fields: Any) -> "Using[P, R]":
+        """The intent with other fields of the request, for one submission.
+
+        Fields: `project`, `priority`, `options`, `not_before`, `key` (an idempotency key),
+        `source`, `lifecycle` (`board` or `review`: submit a task), and for tasks `title`, `tags`,
+        `depends_on`, `max_budget_usd`.
+
+        ```python
+        @app.intent("sweep")
+        def sweep(room: str) -> str:
+            return f"{room} is clean"
+
+        first = sweep.using(key="today", priority="P1").submit("hall")
+        second = sweep.using(key="today", priority="P1").submit("hall")
+        assert first.job_id == second.job_id  # the same key: one job
+        ```
+        """
+        return Using(self, fields)
 
     def payload_of(self, payload: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The payload that a submission carries, from a call's arguments if it is not given."""
+        """The payload of a submission: as given, or made from the arguments of the call."""
         if payload is not None:
             return payload
         if self.parameters is None or not (args or kwargs):
@@ -171,17 +248,17 @@ class Intent(Generic[P, R]):
 
     @property
     def needs_plan(self) -> bool:
-        """It does nothing by itself: without a plan of the submission's own it could only fail."""
+        """Whether each submission must bring a plan: the intent has no handler and no planner."""
         made_here = "plan" in self.declared.options or self.planner is not None
-        return self.runner is None and not made_here
+        return self.handler is None and not made_here
 
     def returns_for(self) -> Any:
-        """The type of a job's result; of a plan it is a table of its steps' results."""
+        """The type of a job's result. The result of a plan is a table of its steps' results."""
         planned = "plan" in self.declared.options or self.planner is not None
         return Any if planned else self.returns
 
     def row(self) -> dict[str, Any]:
-        """What the store keeps of it: its options, and the arguments of its handler."""
+        """The row that a worker registers: the options, and the arguments of the handler."""
         if self._row is None:
             self._row = self._made_row()
         return self._row
@@ -215,7 +292,7 @@ class Intent(Generic[P, R]):
         for name in wanted:
             if name not in known:
                 raise Invalid(
-                    f"{where} names {{{name}}}, which is no parameter of the handler.",
+                    f"{where} contains {{{name}}}, which is not a parameter of the handler.",
                     field="concurrency_key",
                     given=template,
                     allowed=known,
@@ -223,18 +300,19 @@ class Intent(Generic[P, R]):
 
 
 class Using(Generic[P, R]):
-    """An intent with other ways of submitting it."""
+    """An intent with fields of the request for one submission; made by `Intent.using`."""
 
-    def __init__(self, intent: Intent[P, R], ways: Mapping[str, Any]) -> None:
-        self.intent, self.ways = intent, ways
+    def __init__(self, intent: Intent[P, R], fields: Mapping[str, Any]) -> None:
+        self.intent, self.fields = intent, fields
 
-    def submit(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Queue a job, or with a lifecycle a task, with these arguments."""
         app = self.intent.app
-        return app.place(app.order(self.intent, None, args, kwargs), **self.ways)
+        return app.submit_prepared(app.prepare(self.intent, None, args, kwargs), **self.fields)
 
 
 def plan_document(steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, Any]) -> Any:
-    """A plan written in Python (steps, or the document itself) as the document that travels."""
+    """The JSON document of a plan that is given as a list of plan steps, or as the document."""
     if isinstance(steps, Mapping):
         return steps
     return {"steps": [_row(step) for step in steps]}

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from detent.app.values import is_model, restored, storable, unrestorable
 from detent.errors import Invalid
-from detent.worker.values import is_model, restored, storable, unrestorable
 
 RUN = "run"
 #: msgspec describes a time that may be without a zone as any text.
@@ -23,7 +23,7 @@ TIMES: Mapping[Any, dict[str, Any]] = {
     datetime: {"type": "string", "format": "date-time"},
     time: {"type": "string", "format": "time"},
 }
-#: Where a flaw in a signature is reported.
+#: The field of errors about a signature.
 SIGNATURE = "handler"
 
 
@@ -35,7 +35,7 @@ class Parameter:
 
 
 class Parameters:
-    """What a handler wants."""
+    """The parameters of a handler."""
 
     def __init__(self, function: Callable[..., Any], run_types: tuple[type, ...] = ()) -> None:
         self.handler = getattr(function, "__qualname__", repr(function))
@@ -61,7 +61,7 @@ class Parameters:
             raise self._wrong(f"{name} must be a parameter that can be given by name")
         elif (stranger := unrestorable(annotation)) is not None:
             raise self._wrong(
-                f"{name} is annotated with {stranger}, which cannot be made of a JSON payload; use "
+                f"{name} is annotated with {stranger}, which cannot be made from JSON; use "
                 "text, numbers, lists, tables, a dataclass, a msgspec struct or a pydantic model"
             )
         else:
@@ -75,10 +75,10 @@ class Parameters:
     def _wrong(self, what: str) -> Invalid:
         return Invalid(f"{self.handler}: {what}.", field=SIGNATURE, given=str(self.signature))
 
-    # -- a payload comes in ------------------------------------------------------------------
+    # -- payload to arguments ------------------------------------------------------------------
 
     def decode(self, payload: Any, run: Any) -> dict[str, Any]:
-        """The arguments of one call; the payload's field that does not fit is named."""
+        """The arguments of one call; Invalid names the field of the payload that does not fit."""
         arguments = self._whole(payload) if self.whole else self._by_name(payload)
         if self.wants_run:
             arguments[RUN] = run
@@ -109,18 +109,18 @@ class Parameters:
                 raise Invalid(f"{where} is missing: {self.handler} needs it.", field=where)
         return found
 
-    # -- a call goes out ---------------------------------------------------------------------
+    # -- arguments to payload ---------------------------------------------------------------------
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The payload of a typed submission; it is checked when it is submitted."""
+        """The payload of a typed submission. It is checked when it is submitted."""
         given = self._bound(args, kwargs)
         plain = {name: storable(value, f"payload.{name}") for name, value in given.items()}
         return plain.get(self.named[0].name) if self.whole else plain
 
-    # -- what a worker registers -------------------------------------------------------------
+    # -- JSON Schema -------------------------------------------------------------
 
     def schema(self) -> dict[str, Any] | None:
-        """The payloads that the handler takes, as a JSON Schema; None if it takes any."""
+        """A JSON Schema of the payloads that the handler takes; None if it takes any payload."""
         if all(each.annotation is Any for each in self.named):
             return None
         found, parts = msgspec.json.schema_components(
@@ -148,7 +148,7 @@ class Parameters:
             bound = bare.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise Invalid(
-                f"{self.handler} cannot be submitted so: {error}.",
+                f"these arguments do not fit {self.handler}: {error}.",
                 field="payload",
                 allowed=[str(bare)],
             ) from None
@@ -170,8 +170,8 @@ def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:
         return typing.get_type_hints(function)
     except (NameError, TypeError) as error:
         raise Invalid(
-            f"{handler}: an annotation cannot be resolved: {error}. Import the name where the "
-            "handler stands, not only for type checking.",
+            f"{handler}: an annotation cannot be resolved: {error}. Import the name in the "
+            "module of the handler, not only for type checking.",
             field=SIGNATURE,
         ) from None
 
@@ -181,7 +181,7 @@ _RETURNS: dict[CodeType, Any] = {}
 
 
 def returns_of(function: Callable[..., Any]) -> Any:
-    """The type that a function says it returns, Any if it says none that JSON can carry."""
+    """The return annotation of a function; Any if there is none, or JSON has no form for it."""
     code = getattr(function, "__code__", None)
     if code is None or not function.__annotations__:
         return Any

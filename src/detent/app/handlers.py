@@ -1,0 +1,73 @@
+"""What an intent executes, as an app declares it: a function, a command or an agent.
+
+The worker makes a runner for each of them (`worker/runners`).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from detent.app.agent_config import Agent
+from detent.app.arguments import Parameters
+from detent.errors import Invalid
+
+#: An element of a command that is replaced by a field of the payload.
+PAYLOAD_FIELD = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHandler:
+    """A plain function or, if `asynchronous`, a coroutine function."""
+
+    function: Callable[..., Any]
+    parameters: Parameters
+    asynchronous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHandler:
+    """An argv list that is executed without a shell."""
+
+    argv: tuple[str, ...]
+    #: Names of the environment variables that the command gets; None: those of the settings.
+    environment: Sequence[str] | None = None
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHandler:
+    """An agent's command line, and the template of its prompt."""
+
+    agent: Agent
+    prompt: str
+
+
+Handler = FunctionHandler | CommandHandler | AgentHandler
+
+
+def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
+    """The argv of a command; Invalid if it is not a list of texts, or misplaces a payload field."""
+    texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
+    if not texts or not argv or not argv[0]:
+        raise Invalid(
+            f'command must be a list of texts, as in ["pytest", "-q"], not {argv!r:.80}.',
+            field="command",
+            given=argv,
+        )
+    if PAYLOAD_FIELD.fullmatch(argv[0]):
+        raise Invalid(
+            f"the program of a command must be a fixed text, not {argv[0]}: a payload cannot name "
+            "the program.",
+            field="command",
+            given=argv[0],
+        )
+    for each in argv:
+        if "{payload" in each and not PAYLOAD_FIELD.fullmatch(each):
+            raise Invalid(
+                f"{{payload.field}} must be a whole element of the command, not a part of "
+                f"{each!r}.",
+                field="command",
+                given=each,
+            )
+    return tuple(argv)
