@@ -20,7 +20,7 @@ from detent.app.app import App
 from detent.app.failures import Crash, Failure
 from detent.app.intent import Declared, Intent
 from detent.app.run_interface import Stop
-from detent.engine import CommandRequest, Claimed
+from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.program_log import about
