@@ -1,4 +1,4 @@
-"""Draws the layers and the tree in ARCHITECTURE.md, from their table and from the modules."""
+"""Writes the layers of ARCHITECTURE.md from their table, and the page that lists all modules."""
 
 import ast
 from pathlib import Path
@@ -6,15 +6,44 @@ from pathlib import Path
 from tools.layers import LAYERS
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("layers", "tree")
 COLUMN = 34
+MODULES = """\
+# Modules
+
+Every module of the package, with the first line of its docstring. How the modules work together is
+in [Architecture](../architecture.md).
+
+| question | place |
+|---|---|
+| Which transitions exist? | `kernel/lifecycles/` |
+| What does the end of a run do to its job and its task? | `kernel/couplings.py` |
+| When is a failed attempt repeated? | `kernel/retry.py`; for a plan step also `kernel/critic.py` |
+| What can a person or a program do with a task? | `operations/`, one function for each operation |
+| Which SQL differs between the databases? | `store/sqlite/sql/` and `store/postgres/sql/`; \
+every file says why |
+| Which settings exist? | `settings.py` |
+| What does an error code mean? | `error_codes/` |
+| What does the keeper do, and how often? | `duties` in `service.py` |
+| Where is a new command added? | a module in `cli/`, and its line in `COMMANDS` of `cli/main.py` |
+| Where is a new runner added? | a class in `worker/runners/`, a handler in `app/handlers.py`, and \
+a line in `worker/runners/registry.py` |
+
+```text
+{tree}
+```
+"""
 
 
 def architecture() -> str:
-    """ARCHITECTURE.md with its two generated sections updated."""
+    """ARCHITECTURE.md with its layers updated."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    return _with("layers", layers(), text)
+
+
+def modules() -> str:
+    """The page docs/reference/modules.md."""
     tree = ["src/detent/", *draw(ROOT / "src" / "detent")]
-    return _with("tree", tree, _with("layers", layers(), text))
+    return MODULES.format(tree="\n".join(tree))
 
 
 def _with(section: str, lines: list[str], text: str) -> str:
@@ -32,7 +61,7 @@ def _marks(section: str) -> tuple[str, str]:
 def site_page() -> str:
     """The same page for the documentation site, where docs/ is the root of links."""
     text = architecture()
-    for mark in (mark for section in SECTIONS for mark in _marks(section)):
+    for mark in _marks("layers"):
         text = text.replace(mark, "")
     return text.replace("](docs/", "](")
 

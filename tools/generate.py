@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("ARCHITECTURE.md", architecture.architecture),
     ("docs/architecture.md", architecture.site_page),
+    ("docs/reference/modules.md", architecture.modules),
     ("docs/decisions/index.md", decisions.index),
     *reference.PAGES.items(),
     *surface.PAGES.items(),

@@ -199,7 +199,7 @@ def _signature(node: Function, name: str) -> str:
     text = ast.unparse(arguments)
     if first is not None and first.arg in ("self", "cls"):
         text = text.removeprefix(first.arg).removeprefix(", ").removeprefix("/, ")
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns and name == node.name else ""
+    returns = f" -> {_returned(node)}" if node.returns and name == node.name else ""
     keyword = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     parts = [_spaced(part) for part in _split(text)]
     line = f"{keyword} {name}({', '.join(parts)}){returns}: ..."
@@ -207,6 +207,11 @@ def _signature(node: Function, name: str) -> str:
         return line
     indented = "".join(f"    {part},\n" for part in parts)
     return f"{keyword} {name}(\n{indented}){returns}: ..."
+
+
+def _returned(node: Function) -> str:
+    """The annotation of the result; a forward reference is shown without its quotes."""
+    return "" if node.returns is None else ast.unparse(node.returns).replace("'", "")
 
 
 def _spaced(argument: str) -> str:

@@ -1,14 +1,11 @@
 """The table "Where things are" in CONTRIBUTING.md: each operation passes through its function."""
 
 import re
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -18,46 +15,17 @@ from detent.store.sqlite import SqliteStore
 from detent.testing.conformance.work_actions import claim_one, submit_job
 from detent.testing.harness import Harness
 from tests.gateway.installation import installed
+from tests.tidy.call_trace import ROOT, Call, traced
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
-SOURCE = ROOT / "src" / "detent"
 HEADING = "## Where things are"
 ROW = re.compile(r"^\| (?P<question>[^|`]+) \| `(?P<file>[\w/.]+)`[^|]* \| `(?P<function>[\w.]+)`")
 
 
-class Answer(NamedTuple):
-    """A row of the table: in which file and function something happens."""
-
-    file: str
-    function: str
-
-
-def table() -> dict[str, Answer]:
+def table() -> dict[str, Call]:
     section = PAGE.read_text("utf-8").partition(HEADING)[2].partition("\n## ")[0]
     found = (ROW.match(line) for line in section.splitlines())
-    return {row["question"]: Answer(row["file"], row["function"]) for row in found if row}
-
-
-@contextmanager
-def traced() -> Iterator[set[Answer]]:
-    """The functions of detent that are called inside, by this thread and by those it starts."""
-    called: set[Answer] = set()
-    below = f"{SOURCE}/"
-
-    def record(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(below):
-            called.add(Answer(code.co_filename.removeprefix(below), code.co_qualname))
-
-    before = sys.getprofile()
-    threading.setprofile(record)
-    sys.setprofile(record)
-    try:
-        yield called
-    finally:
-        sys.setprofile(before)
-        threading.setprofile(None)
+    return {row["question"]: Call(row["file"], row["function"]) for row in found if row}
 
 
 # ---- the operations ----------------------------------------------------------------------------
@@ -120,7 +88,7 @@ def answer_a_question(_: Path) -> None:
 OPERATIONS: dict[str, Callable[[Path], None]] = {
     "Where is the delay of a retry decided?": retry_a_failed_run,
     "Where is the SQL of a claim?": claim_a_job,
-    "Where does the executor catch an exception of a handler?": retry_a_failed_run,
+    "Where is an exception of a handler caught?": retry_a_failed_run,
     "Where is a token checked?": send_a_request,
     "Where does the cursor of the feed move?": read_the_feed,
     "Where is a question answered?": answer_a_question,
@@ -136,7 +104,7 @@ def test_the_operation_passes_through_the_named_function(question: str, tmp_path
     answer = table()[question]
     with traced() as called:
         OPERATIONS[question](tmp_path)
-    in_the_file = sorted(each.function for each in called if each.file == answer.file)
+    in_the_file = sorted({each.function for each in called if each.file == answer.file})
     assert answer in called, (
         f'"{question}" was not answered by {answer.function} in src/detent/{answer.file}. '
         f'Update the row in {PAGE.name}, section "{HEADING[3:]}", to the file and function that '
