@@ -7,12 +7,13 @@ from urllib.parse import unquote
 import pytest
 
 from detent.error_codes import CODES
+from detent.operations.registry import Scope
 from tests.docs.pages import FENCE, ROOT
 
 DOCS = ROOT / "docs"
 #: Pages that people read in the repository itself.
 OUTSIDE = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -72,3 +73,9 @@ def test_the_files_that_a_page_about_the_code_names_exist(page: str) -> None:
     ]
     assert len(places) > 10
     assert [place for place in places if not (ROOT / "src" / "detent" / place).exists()] == []
+
+
+def test_the_page_about_tokens_lists_every_scope() -> None:
+    text = (DOCS / "howto" / "rotate-tokens.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(Scope)
