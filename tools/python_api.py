@@ -60,7 +60,7 @@ from detent.worker.worker import Worker
 INTRODUCTION = """\
 # Python API
 
-The names on this page are public. Import them from `detent`, `detent.testing` and `detent.client`.
+The names on this page are public. Import them from `detent`; each section names the other modules.
 A handler is a function that is registered in an `App` for an intent, which is the name of a task
 type. A `Worker`, or a `Harness` in a test, calls it.
 
@@ -74,11 +74,16 @@ app = App()
 harness = Harness(app)
 ```
 
-Two words are used with care. `run.step()` executes a *durable step*: a call in a handler whose
+The examples of the client use the `url` and the `token` of a gateway whose worker has a handler for
+the intent `greet`.
+
+`run.step()` executes a *durable step*: a call in a handler whose
 result is recorded as a checkpoint. A *plan step* is a part of a plan, and has an intent and runs of
 its own.
 """
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+COMMENTED_FIELD = re.compile(r"^ +#: (?P<text>.+)\n +(?P<name>\w+): ", re.MULTILINE)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -92,8 +97,13 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("App", "`from detent import App`", (App, Intent, Using)),
-    Section("Handles", "Returned by `submit`.", (Handle,)),
+    Section(
+        "App",
+        "`from detent import App, Intent`. [Options and limits](../howto/options.md) explains the "
+        "options of an intent.",
+        (App, Intent, Using),
+    ),
+    Section("Handles", "`from detent import Handle`. `submit` returns one.", (Handle,)),
     Section(
         "Run context",
         "`from detent import Run, AsyncRun`. A handler gets it as its parameter `run`.",
@@ -101,7 +111,7 @@ SECTIONS = (
     ),
     Section(
         "Subtasks and plans",
-        "`from detent import PlanRequest, StepResult`",
+        "`from detent import PlanRequest, StepResult, Subtask, SubtaskOutcome`",
         (Subtask, SubtaskOutcome, PlanRequest, StepResult),
     ),
     Section(
@@ -116,17 +126,27 @@ SECTIONS = (
     ),
     Section(
         "Exceptions that a handler meets",
-        "Raised by methods of `run`.",
+        "`from detent import Expired, SubtaskFailed, …`. Methods of `run` raise them.",
         (Expired, SubtaskFailed, CodeChanged, Interrupted, Suspended, Stopped),
     ),
-    Section("Worker", "`from detent.worker.worker import Worker`", (Worker,)),
+    Section("Worker", "`from detent import Worker`", (Worker,)),
     Section(
         "Client",
-        "`from detent import Client, AsyncClient`. Calls a gateway over HTTP.",
+        "`from detent import Client, AsyncClient`; handles: `from detent.client import Handle`. "
+        "See [Use the Python client](../howto/client.md).",
         (Client, ClientHandle, AsyncClient, AsyncHandle),
     ),
-    Section("Test harness", "`from detent.testing import Harness`", (Harness,)),
-    Section("Transactional enqueue", "`from detent import intake_row`", (intake_row,)),
+    Section(
+        "Test harness",
+        "`from detent.testing import Harness`. See [Test handlers](../howto/test-handlers.md).",
+        (Harness,),
+    ),
+    Section(
+        "Transactional enqueue",
+        "`from detent import intake_row`. See "
+        "[Submit in your own transaction](../howto/transactional-enqueue.md).",
+        (intake_row,),
+    ),
     Section(
         "Errors",
         "`from detent.errors import …`. Each has a `code` ([list of codes](errors.md)), a "
@@ -158,7 +178,10 @@ def _class(kind: type) -> Iterator[str]:
     initial = next((node for node in functions if node.name == "__init__"), None)
     if initial is not None and kind is not RunInfo and issubclass(kind, SHOWN_WITH_ARGUMENTS):
         yield f"```python\n{_signature(initial, kind.__name__)}\n```\n"
-    attributes = [*_fields(tree), *(_attribute(node) for node in functions if _is_property(node))]
+    attributes = [
+        *_fields(tree, _comments(kind)),
+        *(_attribute(node) for node in functions if _is_property(node)),
+    ]
     if attributes:
         yield "\n".join(["| attribute | type | meaning |", "|---|---|---|", *attributes]) + "\n"
     for name in dict.fromkeys(node.name for node in functions if _is_public(node)):
@@ -169,7 +192,7 @@ def _class(kind: type) -> Iterator[str]:
 
 #: Methods that other packages of detent call, and users do not.
 INTERNAL = {
-    App: ("prepare", "prepare_subtask", "submit_prepared", "context", "installation", "bind"),
+    App: ("prepare", "prepare_subtask", "submit_prepared", "context", "bind"),
     Intent: ("payload_of", "returns_for", "row"),
     Worker: ("files",),
     Harness: ("files",),
@@ -233,13 +256,19 @@ def _split(arguments: str) -> Iterator[str]:
     yield part.strip()
 
 
-def _fields(tree: ast.ClassDef) -> Iterator[str]:
+def _fields(tree: ast.ClassDef, comments: Mapping[str, str]) -> Iterator[str]:
     """The fields of a dataclass or named tuple."""
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            annotation = ast.unparse(node.annotation)
-            if not annotation.startswith("ClassVar") and not node.target.id.startswith("_"):
-                yield f"| `{node.target.id}` | `{_cell(annotation)}` | |"
+            name, annotation = node.target.id, ast.unparse(node.annotation)
+            if not annotation.startswith("ClassVar") and not name.startswith("_"):
+                yield f"| `{name}` | `{_cell(annotation)}` | {comments.get(name, '')} |"
+
+
+def _comments(kind: type) -> Mapping[str, str]:
+    """The meaning of each field: the comment `#: …` in the line above it."""
+    found = COMMENTED_FIELD.finditer(inspect.getsource(kind))
+    return {each["name"]: each["text"] for each in found}
 
 
 def _attribute(node: Function) -> str:

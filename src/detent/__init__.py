@@ -11,19 +11,31 @@ if TYPE_CHECKING:
     from detent.app.async_run_context import AsyncRun
     from detent.app.effects import NOT_DONE
     from detent.app.failures import (
+        CodeChanged,
+        DependencyMissing,
         Expired,
         Failure,
+        Interrupted,
         NeedsUser,
         NetworkError,
+        OverBudget,
         RateLimited,
         ResourceFailed,
+        Stopped,
+        SubtaskFailed,
+        Suspended,
+        TimedOut,
     )
+    from detent.app.handle import Handle
+    from detent.app.intent import Intent
     from detent.app.plan_request import PlanRequest
     from detent.app.run_context import Run
     from detent.app.step_result import StepResult
+    from detent.app.subtasks import Subtask, SubtaskOutcome
     from detent.client import AsyncClient, Client
     from detent.errors import JobFailed
     from detent.transactional_enqueue import intake_row
+    from detent.worker.worker import Worker
 
 __all__ = [
     "NOT_DONE",
@@ -31,16 +43,29 @@ __all__ = [
     "AsyncClient",
     "AsyncRun",
     "Client",
+    "CodeChanged",
+    "DependencyMissing",
     "Expired",
     "Failure",
+    "Handle",
+    "Intent",
+    "Interrupted",
     "JobFailed",
     "NeedsUser",
     "NetworkError",
+    "OverBudget",
     "PlanRequest",
     "RateLimited",
     "ResourceFailed",
     "Run",
     "StepResult",
+    "Stopped",
+    "Subtask",
+    "SubtaskFailed",
+    "SubtaskOutcome",
+    "Suspended",
+    "TimedOut",
+    "Worker",
     "intake_row",
 ]
 
@@ -50,16 +75,29 @@ _MODULES = {
     "AsyncClient": "detent.client",
     "AsyncRun": "detent.app.async_run_context",
     "Client": "detent.client",
+    "CodeChanged": "detent.app.failures",
+    "DependencyMissing": "detent.app.failures",
     "Expired": "detent.app.failures",
     "Failure": "detent.app.failures",
+    "Handle": "detent.app.handle",
+    "Intent": "detent.app.intent",
+    "Interrupted": "detent.app.failures",
     "JobFailed": "detent.errors",
     "NeedsUser": "detent.app.failures",
     "NetworkError": "detent.app.failures",
+    "OverBudget": "detent.app.failures",
     "PlanRequest": "detent.app.plan_request",
     "RateLimited": "detent.app.failures",
     "ResourceFailed": "detent.app.failures",
     "Run": "detent.app.run_context",
     "StepResult": "detent.app.step_result",
+    "Stopped": "detent.app.failures",
+    "Subtask": "detent.app.subtasks",
+    "SubtaskFailed": "detent.app.failures",
+    "SubtaskOutcome": "detent.app.subtasks",
+    "Suspended": "detent.app.failures",
+    "TimedOut": "detent.app.failures",
+    "Worker": "detent.worker.worker",
     "intake_row": "detent.transactional_enqueue",
 }
 

@@ -26,6 +26,7 @@ class Failure(Exception):
     """The work failed. `error_class` decides whether and when the job is retried."""
 
     kind: ClassVar[FailureClass] = FailureClass.ERROR
+    #: The earliest time of the next attempt, in microseconds since 1970. RateLimited sets it.
     reset_at: int | None = None
 
     def __init__(self, message: str = "", *, error_class: FailureClass | str | None = None) -> None:

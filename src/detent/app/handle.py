@@ -21,6 +21,8 @@ POLL_S = 0.5
 class Handle(Generic[R]):
     """A submitted job, or a submitted task and its latest job.
 
+    `job_id` is the id of the job; `task_id` is the id of the task, or None for a job without one.
+
     ```python
     @app.intent("add")
     def add(a: int, b: int) -> int:
@@ -112,11 +114,36 @@ class Handle(Generic[R]):
         return cast(str, self._do(c.CancelJob(self.job_id, reason)))
 
     def signal(self, name: str, value: Any = None) -> str:
-        """Send a signal to the job. It is kept if the job does not wait for it yet."""
+        """Send a signal to the job. It is kept if the job does not wait for it yet.
+
+        ```python
+        @app.intent("deploy")
+        def deploy(run: Run) -> str:
+            return run.wait_for("built")
+
+        handle = deploy.submit()
+        handle.signal("built", "v2")
+        harness.drain()
+        assert handle.result() == "v2"
+        ```
+        """
         return cast(str, self._do(c.SendSignal(self.job().id, name, value)))
 
     def answer(self, answer: Any) -> str:
-        """Answer the open question of the job."""
+        """Answer the open question of the job.
+
+        ```python
+        @app.intent("order")
+        def order(run: Run) -> str:
+            return run.ask("Tea or coffee?", ["tea", "coffee"])
+
+        handle = order.submit()
+        harness.drain()
+        handle.answer("tea")
+        harness.drain()
+        assert handle.result() == "tea"
+        ```
+        """
         if self.task_id is not None:
             return cast(str, self._do(c.AnswerTask(self.task_id, answer)))
         return cast(str, self._do(c.AnswerJob(self.job_id, answer)))

@@ -9,6 +9,7 @@ from typing import Any
 class PlanRequest:
     """What a planner gets: the payload, the version to make, and how earlier plan steps ended."""
 
+    #: The payload of the job, as JSON values.
     payload: Any
     #: The version of the plan that the planner makes, from 1.
     version: int

@@ -165,10 +165,17 @@ class Run(RunInfo):
         *,
         other: bool = False,
     ) -> Any:
-        """Ask a person a question and return the answer. With `choices`, the answer is one of them.
+        """Ask a person a question and return the answer. The job holds no worker while it waits.
 
-        With `other`, any other answer is accepted as well.
-        After `timeout` seconds the method returns `default`; without a default it raises Expired.
+        - `question`: the text that the inbox and the dashboard show.
+        - `choices`: the answers to choose from, as JSON values; another answer is refused. Without
+          choices, any answer is accepted.
+        - `timeout`: the number of seconds to wait; None waits without a limit.
+        - `default`: the answer after `timeout` seconds. Without a default, the method raises
+          Expired.
+        - `name`: the name under which the answer is recorded. Each question of a handler needs a
+          name of its own.
+        - `other`: with True, an answer that is not among the choices is accepted too.
 
         ```python
         @app.intent("publish")
@@ -181,6 +188,16 @@ class Run(RunInfo):
         handle.answer("yes")
         harness.drain()
         assert handle.result() == "published"
+
+        @app.intent("name-release")
+        def name_release(run: Run) -> str:
+            return run.ask("Its name?", ["Ada", "Grace"], timeout=3_600, default="Ada", other=True)
+
+        named, silent = name_release.submit(), name_release.submit()
+        harness.drain()
+        named.answer("Edsger")
+        harness.drain(advance=True)
+        assert (named.result(), silent.result()) == ("Edsger", "Ada")
         ```
         """
         operation = waits.ask(self._journal, question, choices, timeout, default, name, other=other)

@@ -28,22 +28,29 @@ KNOWN_CHILD = ("task_exists", "job_exists")
 class Subtask(NamedTuple, Generic[T_co]):
     """A subtask that a run has submitted. `run.gather` waits for it and returns its result."""
 
+    #: The name that was given to it, or the name of its intent.
     name: str
+    #: The id of the subtask: of a task if the parent is a task, else of a job.
     id: str
     #: The signal that the engine sends to the parent when the subtask has ended.
     signal: str
+    #: The annotated type of its result.
     returns: Any = Any
 
 
 class SubtaskOutcome(NamedTuple):
     """How a subtask ended: its final state, and its result or its error."""
 
+    #: The final state of the subtask, such as `completed`, `failed` or `cancelled`.
     state: str
+    #: What its handler returned, as JSON values; None if it did not succeed.
     result: Any
+    #: The text of its error; None if it succeeded.
     error: str | None
 
     @property
     def succeeded(self) -> bool:
+        """Whether the subtask has a result."""
         return self.state in ("completed", "done")
 
 

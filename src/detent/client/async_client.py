@@ -21,7 +21,17 @@ from detent.client.retry import (
 
 
 class AsyncClient:
-    """`Client` for coroutines: `await (await client.submit("runQA")).result()`."""
+    """The client for coroutines: the methods of Client, to be awaited.
+
+    ```python
+    async def main() -> str:
+        async with AsyncClient(url, token) as client:
+            handle = await client.submit("greet", {"name": "Ada"})
+            return await handle.result()
+
+    assert asyncio.run(main()) == "Hello, Ada"
+    ```
+    """
 
     def __init__(
         self,
@@ -82,6 +92,7 @@ class AsyncClient:
                 await asyncio.sleep(stream.pause_s())
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -97,7 +108,7 @@ class AsyncClient:
 
 
 class AsyncHandle:
-    """One task, or one job alone, for coroutines."""
+    """A task, or a job without a task, for coroutines; `id` is its id."""
 
     def __init__(self, client: AsyncClient, id: str, *, task: bool) -> None:
         self.id = id
@@ -118,6 +129,7 @@ class AsyncHandle:
         return found
 
     async def state(self) -> str:
+        """Its present state."""
         return str((await self.show())["state"])
 
     async def wait(self, timeout: float | None = None) -> Json:

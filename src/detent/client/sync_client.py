@@ -21,7 +21,18 @@ from detent.client.retry import (
 
 
 class Client:
-    """A gateway's client: `client.submit("runQA", {…}).result()`, `client.call("show_task", …)`."""
+    """Calls the operations of a gateway over HTTP. It does not import handlers.
+
+    `url` is DETENT_URL of the environment, or `http://127.0.0.1:5680`, by default; `token` is
+    DETENT_TOKEN. A request that failed without effect is sent again, up to `retries` times.
+
+    ```python
+    with Client(url, token) as client:
+        handle = client.submit("greet", {"name": "Ada"}, lifecycle="board")
+        assert handle.result() == "Hello, Ada"
+        assert client.call("show_task", task_id=handle.id)["state"] == "done"
+    ```
+    """
 
     def __init__(
         self,
@@ -83,6 +94,7 @@ class Client:
                 time.sleep(stream.pause_s())
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -98,7 +110,7 @@ class Client:
 
 
 class Handle:
-    """A task, or a job without a task: show it, wait for it, act on it."""
+    """A task, or a job without a task: show it, wait for it, act on it. `id` is its id."""
 
     def __init__(self, client: Client, id: str, *, task: bool) -> None:
         self.id = id
@@ -118,6 +130,7 @@ class Handle:
         return found
 
     def state(self) -> str:
+        """Its present state."""
         return str(self.show()["state"])
 
     def wait(self, timeout: float | None = None) -> Json:

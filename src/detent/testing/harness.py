@@ -43,7 +43,7 @@ Hook = Callable[[str, c.Command], None]
 
 
 class HarnessEngineClient(EngineClient):
-    """A line that shows a test every write before and after it, and never leaves the thread."""
+    """An engine client that calls the hooks before and after every write, in the same thread."""
 
     def __init__(self, engine: Engine, hooks: list[Hook]) -> None:
         super().__init__(engine, "harness")
@@ -85,7 +85,26 @@ class HarnessEngineClient(EngineClient):
 
 
 class Harness:
-    """An installation in a test: submit, drain, move the clock, crash, look."""
+    """Executes the handlers of an app in a test: in this thread, with a virtual clock.
+
+    Without `store`, it uses a store in memory. `clock.now` is the time in microseconds.
+
+    ```python
+    calls = []
+
+    @app.intent("build")
+    def build(run: Run) -> str:
+        run.step("compile", calls.append, "compile")
+        run.sleep(86_400)
+        return "built"
+
+    handle = harness.submit("build")
+    harness.crash(after="compile")  # the first run dies after this checkpoint
+    harness.drain(advance=True)
+    assert handle.result() == "built"
+    assert calls == ["compile"]
+    ```
+    """
 
     def __init__(self, app: App, store: Store | None = None) -> None:
         self.clock = VirtualClock()
@@ -100,24 +119,26 @@ class Harness:
         self.runs = Path(directory) / "runs"
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
 
-    def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
-        return self.app.submit(intent, payload, **ways)
+    def submit(self, intent: str, payload: Any = None, **fields: Any) -> Handle[Any]:
+        """Submit work by the name of its intent, as `App.submit` does."""
+        return self.app.submit(intent, payload, **fields)
 
     def resource(self, name: str, **row: Any) -> None:
-        """Have a resource: capabilities, labels, capacity, healthy."""
+        """Add a resource. `row` can have `capabilities`, `labels`, `capacity` and `healthy`."""
         self.engine.transaction(lambda tx: tx.put_rows("resources", {name: row}))
 
     def retry(self, handle: Handle[Any]) -> None:
-        """As a person would: run it again with new counts."""
+        """Retry failed work as a person does: its retries are counted from 0 again."""
         again = c.RetryTask(handle.task_id) if handle.task_id else c.RetryJob(handle.job_id)
         self.engine.do(again, c.Actor("person"))
 
     # -- running ---------------------------------------------------------------------------
 
     def drain(self, *, advance: bool = False) -> int:
-        """Run everything that can run now; with `advance`, let time pass to whatever is due next.
+        """Execute jobs until none is claimable, and return the number of claims.
 
-        The answer is how many jobs were claimed.
+        With `advance`, move the clock to the next due time whenever no job is claimable, until
+        nothing is due: sleeps and retries then take no real time.
         """
         claims = 0
         for _ in range(MAX_ROUNDS):
@@ -199,7 +220,10 @@ class Harness:
     # -- crashing --------------------------------------------------------------------------
 
     def crash(self, *, before: str | None = None, after: str | None = None) -> None:
-        """Die once, just before or just after the run records this checkpoint name."""
+        """Simulate one crash of the worker: before or after the named checkpoint is recorded.
+
+        Nothing is reported, the lease expires, and the next drain continues the job.
+        """
         moment, name = ("before", before) if before is not None else ("after", after)
 
         def hook(when: str, command: c.Command) -> None:
@@ -209,7 +233,10 @@ class Harness:
         self.hooks.append(hook)
 
     def crash_at(self, write: int) -> None:
-        """Die at a write of the coming run, counted from 0: even ones before, odd ones after it."""
+        """Simulate one crash of the worker at a write of the next run.
+
+        `write` 0 is before the first write of the run, 1 after it, 2 before the second, and so on.
+        """
         counter = itertools.count()
 
         def hook(*_: object) -> None:
@@ -221,6 +248,7 @@ class Harness:
     # -- looking ---------------------------------------------------------------------------
 
     def job(self, job_id: str) -> Job:
+        """The row of a job."""
         with self.store.read() as view:
             return next(job for job, _ in view.jobs([job_id]))
 

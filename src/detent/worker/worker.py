@@ -49,7 +49,23 @@ ENDING_S = 1.0
 
 
 class Worker:
-    """Executes the jobs of an app's intents on one installation."""
+    """Executes the jobs of an app's intents on one installation.
+
+    `detent worker` starts one; a program can start one itself. `concurrency` is the number of
+    threads for plain functions and commands, `coroutines` the number of coroutines at a time.
+
+    ```python
+    tools = App()
+
+    @tools.intent("greet")
+    def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    tools.connect("tools.db")
+    with Worker(tools.installation(), tools, concurrency=2):
+        assert greet.submit("Ada").result(timeout=60) == "Hello, Ada"
+    ```
+    """
 
     def __init__(
         self,
