@@ -13,7 +13,16 @@ from tests.docs.pages import FENCE, ROOT
 DOCS = ROOT / "docs"
 #: Pages that people read in the repository itself.
 OUTSIDE = [
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(
+        ROOT / name
+        for name in (
+            "README.md",
+            "ARCHITECTURE.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+        )
+    ),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 PAGES = sorted(DOCS.rglob("*.md"))

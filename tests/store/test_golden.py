@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from detent.cli.main import cli
 from detent.engine import Engine
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
@@ -60,6 +62,21 @@ def test_work_goes_on_in_an_old_database(golden: Path, tmp_path: Path) -> None:
     assert claim_one(engine, intents=["waiting"]).job.task_id == "waiting"
     audit(store)
     store.close()
+
+
+@pytest.mark.parametrize("golden", OLD, ids=lambda path: str(path.name))
+def test_the_commands_of_the_upgrade_page_upgrade_an_old_database(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "detent.db").write_bytes(gzip.decompress(golden.read_bytes()))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path))
+    expected = json.loads(golden.with_name(golden.name.replace(".db.gz", ".json")).read_text())
+    for command in ("db upgrade", "db status", "verify --accept-unsealed", "verify"):
+        ended = CliRunner().invoke(cli, command.split())
+        assert ended.exit_code == 0, f"{command}: {ended.output}"
+    listed = json.loads(CliRunner().invoke(cli, ["tasks", "--json"]).output)["items"]
+    assert {each["id"]: each["state"] for each in listed} == expected["tasks"]
 
 
 def test_the_story_is_the_same_every_time(tmp_path: Path) -> None:
