@@ -3,21 +3,41 @@
 import pytest
 from click.testing import CliRunner
 
+from tests.simulation.conftest import Simulated
 from verification.simulation import FLOORS, MUTANTS, Outcome, simulate
 from verification.simulation.__main__ import main
+from verification.simulation.report import MIN_REQUIRED, required
 
 #: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
 SEEDS, STEPS = range(25), 12_000
 #: What a mutant is caught with; the first of those above, which pass without it.
 MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:20], 1_500
-#: What comes to light in few runs: a seed in which it does, and how many steps that takes. A new
-#: plan of which all is done is made about once in 80,000 steps.
-RARE = {"finished-plan-is-not-ended": ((13,), 4_000)}
+#: The seed that is tried first where seed 0 does not catch a mutant. The other seeds follow, so
+#: that a change of the simulation costs time, and no test.
+FIRST_SEED = {
+    **dict.fromkeys(("fence-checked-in-another-transaction", "wait-is-not-fenced"), 1),
+    **dict.fromkeys(("answers-are-mixed-up", "budget-ignores-new-subtasks"), 1),
+    **dict.fromkeys(("hold-never-ends", "switch-goes-back", "new-plan-forgets-what-is-done"), 1),
+    "claim-ignores-what-steps-need": 2,
+    **dict.fromkeys(("finished-plan-is-not-ended", "lease-is-judged-by-the-wall-clock"), 3),
+    "rate-is-not-kept": 1,
+    "schedule-fires-twice": 6,
+    "step-ignores-budget": 3,
+    "start-is-not-fenced": 4,
+}
+#: The rule that a mutant breaks, where it could break another one as well: what is reported.
+RULES = {
+    "pause-is-ignored-by-claims": "has started while",
+    "pause-ends-without-an-event": "has started while",
+    "rate-is-not-kept": "starts under",
+    "schedule-fires-twice": "has fired",
+    "interval-drifts": "schedules: often has fired",
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_promise_holds(seed: int) -> None:
-    outcome = simulate(seed, STEPS)
+def test_every_promise_holds(simulated: Simulated, seed: int) -> None:
+    outcome = simulated(seed, STEPS)
     assert outcome.found is None, "\n".join(outcome.lines())
     assert outcome.counts["steps"] >= STEPS
 
@@ -29,11 +49,12 @@ def test_a_build_simulates_300_000_steps() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     """By a broken promise, not by a count that is too low, with seeds that pass without it."""
-    seeds, steps = RARE.get(name, (MUTANT_SEEDS, MUTANT_STEPS))
-    runs = (simulate(seed, steps, name) for seed in seeds)
+    seeds = dict.fromkeys((FIRST_SEED.get(name, 0), *MUTANT_SEEDS))
+    runs = (simulate(seed, MUTANT_STEPS, name) for seed in seeds)
     caught = next((run for run in runs if run.failure), None)
     assert caught is not None
-    assert caught.replay().endswith(f"--steps {steps} --mutant {name}")
+    assert RULES.get(name, "") in str(caught.failure)
+    assert caught.replay().endswith(f"--steps {MUTANT_STEPS} --mutant {name}")
 
 
 def test_the_same_seed_is_the_same_run() -> None:
@@ -49,40 +70,31 @@ def test_the_same_seed_is_the_same_run() -> None:
 def test_a_run_in_which_too_little_happens_fails() -> None:
     outcome = Outcome(seed=3, steps=STEPS)
     assert outcome.found is not None
-    for name in FLOORS:
+    for name in ("operations", "refusals", "reclaims", "cancels", "deaths", "steps succeeded"):
         assert f"{name}: 0, at least" in outcome.found
     assert f"--seed 3 --steps {STEPS}" in outcome.lines()[-1]
 
 
-def test_a_run_is_about_plans_resources_and_money_too() -> None:
+def test_a_rare_kind_is_counted_over_several_runs_only() -> None:
+    rare, steps = max(FLOORS.items(), key=lambda item: item[1])
+    assert rare not in required(steps * MIN_REQUIRED - 1)
+    assert required(steps * MIN_REQUIRED)[rare] == MIN_REQUIRED
+
+
+def test_the_runs_of_a_build_are_about_plans_money_limits_and_schedules_too() -> None:
     wanted = {"steps succeeded", "switches", "critic rejects", "replans"}
     wanted |= {"waits for a resource", "budgets spent", "budgets raised"}
     wanted |= {"dismissals", "outcomes handled"}
-    assert wanted < FLOORS.keys()
-    assert all(STEPS // every >= 1 for every in FLOORS.values())
+    wanted |= {"pauses", "pauses expired", "starts under a rate", "schedules fired"}
+    assert wanted < required(len(SEEDS) * STEPS).keys() == FLOORS.keys()
 
 
-def test_a_run_is_about_pauses_rates_and_schedules_too() -> None:
-    wanted = {"pauses", "pauses expired", "starts under a rate", "schedules fired"}
-    assert wanted < FLOORS.keys()
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("pause-is-ignored-by-claims", "has started while"),
-        ("pause-ends-without-an-event", "has started while"),
-        ("rate-is-not-kept", "starts under"),
-        ("schedule-fires-twice", "has fired"),
-        ("interval-drifts", "schedules: often has fired"),
-    ],
-)
-def test_limits_and_schedules_are_caught_by_their_own_records(name: str, said: str) -> None:
-    """By the rule that the mutant breaks, and not by another that it happens to break as well."""
-    runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
-    caught = next((run for run in runs if run.failure), None)
-    assert caught is not None
-    assert said in str(caught.failure)
+def test_enough_happens_in_the_runs_of_a_build(simulated: Simulated) -> None:
+    """Of each kind in all runs together; these are the runs of the test of the promises."""
+    total = Outcome(SEEDS[0], len(SEEDS) * STEPS)
+    for seed in SEEDS:
+        total.counts += simulated(seed, STEPS).counts
+    assert total.shortfalls() == []
 
 
 def test_a_failure_prints_the_command_that_replays_it() -> None:

@@ -35,7 +35,7 @@ FATES = {Fate.DIED_BEFORE: 8, Fate.DIED_AFTER: 8, Fate.NO_SPACE: 4}
 #: How often others act between two transactions of one call, and how many turns they have;
 #: how often the process is stopped there for longer than a lease, and how many they have then.
 BETWEEN, MAX_BETWEEN = 0.6, 3
-STOPPED, MAX_STOPPED = 0.12, 12
+STOPPED, MAX_STOPPED = 0.03, 12
 
 
 def nothing() -> None:
@@ -72,13 +72,13 @@ class Faults:
             drawn -= share
         return Fate.GOOD
 
-    def between(self) -> None:
-        """A moment in which no transaction is open."""
+    def between(self, stopped: float = STOPPED) -> None:
+        """A moment in which no transaction is open; how often the process is stopped in it."""
         drawn = self.rng.random() if self.on else 1.0
-        if drawn < STOPPED:
+        if drawn < stopped:
             self.sleep()
         if drawn < BETWEEN:
-            for _ in range(self.rng.randint(1, MAX_STOPPED if drawn < STOPPED else MAX_BETWEEN)):
+            for _ in range(self.rng.randint(1, MAX_STOPPED if drawn < stopped else MAX_BETWEEN)):
                 self.others()
 
 

@@ -98,9 +98,10 @@ class LimitRecords:
         return None
 
     def behind(self, at: int) -> str | None:
-        """Which schedule has fired less often than its times have come."""
+        """Which schedule has not fired once for each time that had come by the last pass of a
+        keeper; `at` is the store's time in that pass.
+        """
         for name, grid in self.schedules.items():
-            # The clock may pass one more time after the last pass of a keeper.
-            if not grid.passed(at) - 1 <= self.fired[name] <= grid.passed(at):
+            if self.fired[name] != grid.passed(at):
                 return f"{name} has fired {self.fired[name]} times, {grid.passed(at)} have come"
         return None

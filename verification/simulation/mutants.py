@@ -198,7 +198,7 @@ def acknowledge_before_commit() -> Patches:
             asks = [ask for order in orders for ask in order.requests]
             results = iter(batch.run(tx, asks, self.lifetimes))
             for order in orders:
-                order.future.set_result([next(results) for _ in order.asks])
+                order.future.set_result([next(results) for _ in order.requests])
         self.store.notify()
 
     yield patch.object(Engine, "_run", run)

@@ -44,7 +44,7 @@ def pause_ends_without_an_event() -> Patches:
 
 def rate_is_not_kept() -> Patches:
     """How many have started is forgotten after each claim."""
-    yield patch.object(ConcurrencyLimits, "note", lambda _: None)
+    yield patch.object(ConcurrencyLimits, "save_rates", lambda _: None)
 
 
 def schedule_fires_twice() -> Patches:
@@ -67,6 +67,7 @@ def interval_drifts() -> Patches:
             yield after
 
     yield patch.object(firing, "times", from_now)
+    yield patch.object(schedule_times, "times", from_now)
 
 
 LIMITS = (

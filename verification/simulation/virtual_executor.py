@@ -32,16 +32,16 @@ WORDS = (
     "retry",
     "switch_resource",
     "switch_resource",
-    "replan",
-    "replan",
+    *("replan",) * 4,
     "needs_user",
     "perhaps",
     UNKNOWN_CRITIC,
 )
 CLASSES = ("error", "network", "rate_limit", "resource", "resource", "needs_user")
 LONGEST_NAP_US = 30_000_000
-#: How often others act before the driver tells something.
-BETWEEN = 0.2
+#: How often others act before the driver tells something, and how often it is stopped then for
+#: longer than its lease.
+BETWEEN, STOPPED = 0.2, 0.2
 #: How often there is a pause after one thing that a step did: with one after each, hardly a plan
 #: would come to its second step before its lease has run out.
 PAUSE = 0.3
@@ -70,7 +70,7 @@ class AuditedEngineClient(EngineClient):
             self.leases.require(command.grant, f"step {command.step} was started, a step")
         while True:
             if self.process.faults.rng.random() < BETWEEN:
-                self.process.faults.between()
+                self.process.faults.between(STOPPED)
             (result,) = self.process.ask(CommandRequest(command, self.process.actor(), grant=grant))
             if isinstance(result, Unavailable) and not lease_over():
                 continue

@@ -21,6 +21,8 @@ STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", 
 #: Part of the id of a job that another has started; such a one starts none itself.
 BELOW = ":below:"
 LONGEST_TIMER_US = 90_000_000
+#: How many reports a worker sends that has lost its job and has just noticed it.
+LATE_REPORTS = 4
 
 
 def script(job_id: str) -> list[str]:
@@ -135,10 +137,11 @@ class Worker:
         return False
 
     def _late(self, claimed: Claimed) -> Iterator[None]:
-        """Any kind of report under a grant that no longer holds; a keeper's late look is none."""
+        """Several kinds of reports with a grant that no longer holds; a keeper sends none."""
         hand = Hand(claimed.grant, claimed.job.run_id or "")
         reports = [each.command for each in late(0, hand) if isinstance(each.command, c.Report)]
-        yield from self._report(self.rng.choice(reports))
+        for report in self.rng.sample(reports, LATE_REPORTS):
+            yield from self._report(report)
 
     # -- reporting -------------------------------------------------------------------------
 
