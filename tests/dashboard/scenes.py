@@ -1,4 +1,4 @@
-"""An installation with work of every kind, for browsers to look at: real processes, real events."""
+"""An installation with work of every kind for browser tests: real processes, real events."""
 
 import json
 import subprocess
@@ -122,8 +122,8 @@ app.plan(
 )
 '''
 
-#: Work that kills whoever carries it out: only ever run by a worker process of its own, until
-#: so many of them are lost.
+#: Work that kills the process that runs it: only ever run by a separate worker process, until
+#: this many of them are lost.
 WORKERS_LOST = 4
 POISON = """
 import os

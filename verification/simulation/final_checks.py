@@ -73,9 +73,9 @@ def end_in_peace(
         raise Violation(f"P6: recorded as done and never performed: {undone}")
 
 
-#: The one schedule, and how often it fires. Every time is made up for, whatever else is at work.
+#: The one schedule, and how often it fires. Every missed time is made up.
 SCHEDULE, EVERY_S = "often", 240
-#: How far apart keepers look at it in the end: they are late by another time at each of its times.
+#: The interval of the last keeper rounds: the delay differs at each time of the schedule.
 LATE_US, LATE_ROUNDS = 97 * S_US, 20
 
 

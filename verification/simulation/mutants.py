@@ -110,12 +110,12 @@ def _claim_seen(
         world.versions.update({row.id: version for row, version in found})
     for job, _ in tx.jobs(list(world.jobs)):
         world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
-    ledger = ChangeSet(world, lifetimes.lease_us, tx.now())
-    grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
-    if ledger.entries:
-        tx.save(ledger.rows())
+    change_set = ChangeSet(world, lifetimes.lease_us, tx.now())
+    grants = list(claims._decide(change_set, commands, c.Actor(f"worker:{ask.worker}")))
+    if change_set.entries:
+        tx.save(change_set.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
-    return [claims._claimed(ledger, grant, payloads) for grant in grants]
+    return [claims._claimed(change_set, grant, payloads) for grant in grants]
 
 
 def attempts_not_counted() -> Patches:

@@ -236,7 +236,7 @@ class Client:
         yield
 
     def _surely(self, command: lc.LimitCommand) -> None:
-        """Until it is known to be done: nothing may start while a pause lasts for ever."""
+        """Repeat until it is known to be done: nothing may start while a pause lasts without end."""
         while self.do(command) is None:
             continue
 

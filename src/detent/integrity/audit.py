@@ -41,13 +41,13 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Folded:
-    """What the log says."""
+    """The state that follows from the log."""
 
     world: World = field(default_factory=World)
-    #: By stream: how many events it has, and where the last one stands.
+    #: By stream: how many events it has, and the position of the last one.
     versions: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-    #: By stream: what its row holds beside what the kernel looks at.
+    #: By stream: the fields of its row that the kernel does not read.
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     evidence: Rows = field(default_factory=dict)
     #: Streams without rows: deleted, or not to be folded because data was blanked or is wrong.
@@ -125,9 +125,9 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
 
 
 def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
-    """Whether a trim took the first events of this stream.
+    """Whether a trim removed the first events of this stream.
 
-    It may do so to deleted ones, and to that of the limits, which it notes anew.
+    A trim removes events of deleted streams, and those of the limits, which it records again.
     """
     if not folded.trimmed or logged.stream in folded.versions:
         return False
@@ -142,7 +142,7 @@ def _flaw(folded: Folded, logged: LoggedEvent, name: str, wanted: Any, found: An
 
 
 def _note(folded: Folded, record: e.Record) -> None:
-    """What rows hold that the kernel does not look at."""
+    """Record the fields of rows that the kernel does not read."""
     event: Any = record.event
     if isinstance(event, e.TaskCreated):
         extras = {"title": event.title, "payload": event.payload, "tags": list(event.tags)}

@@ -4,7 +4,7 @@ nothing.
 The order in which a writer takes locks is the same everywhere, so that no two wait for each
 other: tables of named rows, rows of roots, idempotency keys, limits, resources, rows of the queue,
 the turn to append.
-Whoever takes a lock out of this order does not wait for it.
+A writer that takes a lock out of this order does not wait for it.
 """
 
 from collections.abc import Iterable

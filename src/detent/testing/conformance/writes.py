@@ -78,11 +78,11 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
 def decided(case: Case, command: c.Command) -> Changes:
     """What a command would write, decided from what a reader sees now."""
     with case.store.read() as view:
-        ledger = ChangeSet(
+        change_set = ChangeSet(
             load(view, LoadRequest([command])), case.engine.lifetimes.lease_us, view.now()
         )
-    ledger.add(decide(ledger.world, command, ledger.now, PERSON))
-    return ledger.rows()
+    change_set.add(decide(change_set.world, command, change_set.now, PERSON))
+    return change_set.rows()
 
 
 def save(store: Store, changes: Changes) -> None:
