@@ -236,7 +236,7 @@ class Client:
         yield
 
     def _surely(self, command: lc.LimitCommand) -> None:
-        """Repeat until it is known to be done: nothing may start while a pause lasts without end."""
+        """Repeat until it is known to be done: nothing starts while a pause lasts without end."""
         while self.do(command) is None:
             continue
 

@@ -68,7 +68,7 @@ def _decimal(given: object) -> Decimal | None:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a report of a session's total cost adds. `went_back`: the total was lower than before."""
+    """What a report of a session's total cost adds. `went_back`: the total has decreased."""
 
     total: int
     added: int
