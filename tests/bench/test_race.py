@@ -44,7 +44,7 @@ def test_each_repetition_begins_with_another_entrant() -> None:
     assert order == [*names, names[1], names[2], names[0], names[2], names[0], names[1]]
 
 
-def test_whoever_fails_is_named_with_the_reason_and_is_not_tried_again() -> None:
+def test_a_failed_contestant_is_named_with_the_reason_and_is_not_tried_again() -> None:
     tried: list[str] = []
 
     def once(entrant: Entrant, _size: Size) -> Mapping[str, float]:
@@ -148,7 +148,7 @@ def test_the_bare_rows_are_those_that_detent_writes(
     assert figure > 0
 
 
-def test_latency_is_told_by_its_middle_and_its_slowest_hundredth() -> None:
+def test_latency_is_reported_as_p50_and_p99() -> None:
     found = lap.latency([float(number) for number in range(1, 102)])
     assert found["pick-up p50"] == 51
     assert found["pick-up p99"] > 99
@@ -192,13 +192,13 @@ def test_everyone_is_held_against_the_detent_on_a_store_like_theirs() -> None:
 
 
 def test_the_report_has_figures_verdicts_settings_and_versions() -> None:
-    said = "\n".join(report.lines_of(raced(), {"Redis": "9.9"}))
-    assert "Redis 9.9" in said
-    assert "race.drain" in said
-    assert "2× (2 – 2)" in said
-    assert CLOSE in said
+    output = "\n".join(report.lines_of(raced(), {"Redis": "9.9"}))
+    assert "Redis 9.9" in output
+    assert "race.drain" in output
+    assert "2× (2 – 2)" in output
+    assert CLOSE in output
     for each in ENTRANTS:
-        assert each.settings in said
+        assert each.settings in output
 
 
 def test_the_page_and_the_document_say_the_same() -> None:

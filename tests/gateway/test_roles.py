@@ -108,7 +108,7 @@ def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Instal
         check_scopes_declared([undeclared])
 
 
-def test_the_gateway_itself_looks_at_what_its_routes_declare(
+def test_the_gateway_itself_checks_what_its_routes_declare(
     gateway: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from starlette.routing import Route
@@ -170,7 +170,7 @@ def test_rights_are_what_the_servers_record_of_the_token_says(gateway: Installat
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
-def test_nobody_says_who_they_are_or_when_it_was(
+def test_no_request_sets_its_actor_or_its_time(
     gateway: Installation, owner: httpx2.Client, claim: dict[str, Any]
 ) -> None:
     before = gateway.head()

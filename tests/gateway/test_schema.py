@@ -88,7 +88,7 @@ class Attack:
         return every[shard::SHARDS]
 
     def examine(self, operation: Any) -> None:
-        """Everything that is made up for one operation."""
+        """Everything that is generated for one operation."""
         self.sent = self.well = 0
         self.say_well(operation)
         self.agent = run_token(self.gateway)

@@ -68,7 +68,7 @@ def test_a_run_is_about_pauses_rates_and_schedules_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "violation"),
     [
         ("pause-is-ignored-by-claims", "has started while"),
         ("pause-ends-without-an-event", "has started while"),
@@ -77,12 +77,12 @@ def test_a_run_is_about_pauses_rates_and_schedules_too() -> None:
         ("interval-drifts", "schedules: often has fired"),
     ],
 )
-def test_limits_and_schedules_are_caught_by_their_own_records(name: str, said: str) -> None:
+def test_limits_and_schedules_are_caught_by_their_own_records(name: str, violation: str) -> None:
     """By the rule that the mutant breaks, and not by another that it happens to break as well."""
     runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
     caught = next((run for run in runs if run.failure), None)
     assert caught is not None
-    assert said in str(caught.failure)
+    assert violation in str(caught.failure)
 
 
 def test_a_failure_prints_the_command_that_replays_it() -> None:

@@ -152,4 +152,4 @@ def thought_out(_: Any) -> list[dict[str, Any]]:
     return [{"name": "only", "intent": "part", "input": {"name": "only"}}]
 
 
-app.command("command", [sys.executable, "-S", "-c", "print('said by a command')"], retry=RETRY)
+app.command("command", [sys.executable, "-S", "-c", "print('output of a command')"], retry=RETRY)

@@ -1,7 +1,7 @@
 """Deliberately broken variants of the engine, by name: the simulation must catch each of them.
 
-SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are said as what
-they come to: what was read in one transaction is acted on in a later one.
+SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are expressed by
+their effect: what was read in one transaction is acted on in a later one.
 """
 
 import sys

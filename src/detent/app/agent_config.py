@@ -107,7 +107,7 @@ class Agent:
     #: Repositories, or directories of them, that a payload may name.
     repos: tuple[str, ...] = ()
     base: str | None = None
-    #: How long a process may stay after it has said that it is done.
+    #: How long a process may stay after it has reported its end.
     linger_s: float = 60.0
     root_is_sandboxed: bool = False
 

@@ -46,7 +46,7 @@ LONGEST_RETRY_AFTER_S = 86_400
 #: The maximum numbers of events read and deliveries sent for one webhook in one pass.
 MAX_EVENTS = 500
 MAX_SENT = 100
-MAX_AT_ONCE = 8
+MAX_CONCURRENT = 8
 LONGEST_ERROR = 500
 PAUSE_S = 0.2
 GONE = 410
@@ -62,7 +62,7 @@ class Dispatcher:
         self.service = LeaderService(
             core, LeaderElection(core, "webhooks", name), self.work, pause_s=PAUSE_S
         )
-        self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         #: By webhook, its number of consecutive failures, and until when sending is paused.

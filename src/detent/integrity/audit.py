@@ -107,7 +107,7 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     if logged.name in TOMBSTONES:
         folded.deleted.add(stream)
     if logged.name == e.LimitsNoted.name and stream == e.SYSTEM:
-        folded.unread.discard(stream)  # it says all that the trimmed events before it said
+        folded.unread.discard(stream)  # it contains everything from the trimmed events before it
     if not logged.data:
         folded.unread.add(stream)
         if logged.digest is None:

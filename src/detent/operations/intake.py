@@ -22,7 +22,7 @@ from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context
 from detent.submission.request import BoardRequest, EnqueueRequest, TaskRequest
 
-MAX_AT_ONCE = 10_000
+MAX_TASKS = 10_000
 
 # ---- board tasks -----------------------------------------------------------------------------
 
@@ -100,9 +100,9 @@ def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> schemas.SubmittedMany:
     """Create many tasks in one transaction. An invalid task refuses all, a conflict only itself."""
-    if len(tasks) > MAX_AT_ONCE:
+    if len(tasks) > MAX_TASKS:
         raise Invalid(
-            f"tasks must have at most {MAX_AT_ONCE} entries, not {len(tasks)}.",
+            f"tasks must have at most {MAX_TASKS} entries, not {len(tasks)}.",
             field="tasks",
             given=len(tasks),
         )

@@ -99,7 +99,7 @@ class RunFiles:
         self._append(self._passing.feed(data))
 
     def end_output(self) -> None:
-        """Write what was held back as a possible start of a secret: the output has ended."""
+        """Write the buffered possible start of a secret: the output has ended."""
         self._append(self._passing.end())
 
     def _append(self, data: bytes) -> None:

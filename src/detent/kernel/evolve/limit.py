@@ -46,14 +46,14 @@ def _noted(known: Mapping[str, Row], event: e.LimitsNoted) -> Changed:
 
 
 def _pause_set(row: Row, record: e.Record, event: e.PauseSet) -> Row:
-    said = {"paused": True, "paused_at": record.at, "reason": event.reason}
+    pause = {"paused": True, "paused_at": record.at, "reason": event.reason}
     if event.in_file:
-        said[IN_FILE] = True
+        pause[IN_FILE] = True
     else:
-        said["paused_by"] = record.actor
+        pause["paused_by"] = record.actor
     if event.until is not None:
-        said["paused_until"] = event.until
-    return {**_without(row, PAUSE), **said}
+        pause["paused_until"] = event.until
+    return {**_without(row, PAUSE), **pause}
 
 
 def _pause_ended(row: Row, record: e.Record, event: e.PauseEnded) -> Row:

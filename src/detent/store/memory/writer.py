@@ -232,7 +232,7 @@ class MemoryWriter(MemoryReader):
                 deadlines[job_id] = due_at
 
     def _forget(self, changes: Changes) -> None:
-        """Deleted work leaves its events behind, without what they said, and its tombstone."""
+        """The events of deleted work stay, without their data, and so does its tombstone."""
         tables = self._tables
         jobs = (row.job for row in tables.jobs.values())
         gone = {job.id for job in jobs if job.task_id in changes.deleted_tasks}

@@ -292,7 +292,7 @@ class PostgresWriter(PostgresReader):
     # -- deleting --------------------------------------------------------------------------
 
     def _delete(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank what the events of their streams said; digests keep the chain
+        """Remove rows, and blank the data of the events of their streams; digests keep the chain
         whole.
         """
         of_tasks = self._ask(save_statements.by_ids("jobs_of_task", task_ids))

@@ -303,7 +303,7 @@ class SqliteWriter(SqliteReader):
     # -- forgetting ------------------------------------------------------------------------
 
     def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank what their events said; digests keep the chain whole."""
+        """Remove rows, and blank the data of their events; digests keep the chain whole."""
         jobs = [*job_ids, *(row[0] for row in self._of(SQL["jobs_of_task"].text, task_ids))]
         for text in PARTS_OF_JOBS:
             self._of(text, jobs)

@@ -129,7 +129,7 @@ def pages(case: Case, before: int, size: int) -> Iterator[str]:
 
 
 @check
-def a_blob_that_was_put_anew_is_not_removed_for_its_old_time(case: Case) -> None:
+def a_blob_that_was_put_again_is_not_removed_for_its_old_time(case: Case) -> None:
     old, again = put(case, OLD), put(case, b"again")
     case.clock.advance(seconds=10)
     before = case.clock.now - SECOND_US

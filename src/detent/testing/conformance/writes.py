@@ -121,7 +121,7 @@ def a_refused_command_refuses_alone(case: Case) -> None:
 
 @check
 def what_the_store_refuses_refuses_alone(case: Case) -> None:
-    """Ids that are said to be fresh are not looked up; if one is not, its command fails alone."""
+    """Ids declared as fresh are not looked up; if one exists already, its command fails alone."""
     submit_job(case.engine, job_id="a-job")
     submit_task(case.engine, task_id="a-task")
     commands = [
@@ -194,7 +194,7 @@ def what_is_not_json_is_refused(case: Case) -> None:
 
 
 @check
-def a_view_stands_still_while_others_write(case: Case) -> None:
+def a_view_does_not_change_while_others_write(case: Case) -> None:
     submit_job(case.engine, job_id="before")
     with case.store.read() as view:
         head = view.head()
@@ -209,7 +209,7 @@ def a_view_stands_still_while_others_write(case: Case) -> None:
 
 
 @check
-def time_stands_still_in_a_transaction_and_never_goes_back(case: Case) -> None:
+def time_is_constant_in_a_transaction_and_never_goes_back(case: Case) -> None:
     def look() -> int:
         with case.store.write() as tx:
             now = tx.now()

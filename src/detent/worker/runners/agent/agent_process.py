@@ -53,12 +53,12 @@ class Meter:
         return self.before + self.highest
 
     def hear(self, amounts: Sequence[tuple[Any, str]]) -> None:
-        """Amounts in dollars, with what each is the total of; what is none is not believed."""
+        """Amounts in dollars, each with the name of its total. An invalid amount is ignored."""
         for given, counts in amounts:
             try:
                 amount = cost_from(given)
             except DetentError as error:
-                self._doubt(f"a cost was not believed: {error}")
+                self._doubt(f"a reported cost was ignored: {error}")
                 continue
             own = {"session": amount - self.base, "run": amount, "line": self.highest + amount}
             settled = settle(self.highest, own[counts])
@@ -131,7 +131,7 @@ class AgentFollower(Follower):
             self.reader.complain(chunk.decode("utf-8", "replace"))
 
     def finish(self) -> None:
-        """The process has exited: what it said last is heard, and charged."""
+        """The process has exited: read the rest of its output, and charge its cost."""
         for line, whole in self.lines.end():
             self._hear(line, whole)
         self.meter.charge(now=True)
@@ -149,7 +149,7 @@ class AgentFollower(Follower):
         self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
 
     def check(self) -> None:
-        """Money, disk, and a process that stays after it has said that it is done."""
+        """Check money, disk space, and a process that stays after it has reported its end."""
         if self.run.stopped is not None or self._cut:
             return
         self.meter.charge()

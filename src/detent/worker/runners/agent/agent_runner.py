@@ -86,7 +86,7 @@ class AgentRun:
         """Do the work and say how it ended."""
         with self.client.read() as view:
             past = past_of(view, self.run)
-        kept = past.said("confirmation")
+        kept = past.latest("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
             return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
         budget = self._reserved()
@@ -194,7 +194,7 @@ class AgentRun:
 
     def _may_spend_on(self) -> bool:
         """It has spent its part of a budget that it shares, and not all of that: it goes on with
-        the next part. One that says so without having spent anything is not believed."""
+        the next part. A report of this kind from a run that has spent nothing is ignored."""
         task = self.run.held.task
         if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
             return False
@@ -213,8 +213,8 @@ class AgentRun:
             self.run.files.keep(QUESTION, found.data)
             (self.run.files.path / QUESTION).unlink(missing_ok=True)
         with self.client.read() as view:
-            said = recorded_question(view, self.grant.job_id, self.run_id)
-        return found if said is None else found._replace(asked=asked_from(said))
+            reported = recorded_question(view, self.grant.job_id, self.run_id)
+        return found if reported is None else found._replace(asked=asked_from(reported))
 
     def _keep_evidence(self) -> None:
         workspace = self.setting.workspace
@@ -226,7 +226,7 @@ class AgentRun:
                 self.run.files.keep(CHANGES, changes)
         report_evidence(self.run, self.client)
 
-    def _result(self, end: End, said: str | None) -> dict[str, Any]:
+    def _result(self, end: End, reported: str | None) -> dict[str, Any]:
         """What the task shows as its result: the agent's last words, and its summary."""
         summary, wrong = summary_in(self.run.files)
         if wrong is not None:
@@ -235,7 +235,7 @@ class AgentRun:
         text = facts.get("text")
         found = {
             "text": redact(text)[:MAX_RESULT] if isinstance(text, str) else None,
-            "summary": summary or said,
+            "summary": summary or reported,
             "output": _storable(facts.get("output")),
             "turns": facts.get("turns"),
         }

@@ -47,14 +47,14 @@ def _went_well(agent: Agent, reader: Reader, exit_code: int) -> bool:
 
 
 def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -> str:
-    said = reader.seen(exit_code, resumed=False)
+    seen = reader.seen(exit_code, resumed=False)
     if reader.ended:
-        status = f" with status {said['status']}" if said.get("status", "None") != "None" else ""
-        how = f"failed{status} ({said.get('subtype', 'error')})"
-        words = said.get("error") or said.get("text") or ""
+        status = f" with status {seen['status']}" if seen.get("status", "None") != "None" else ""
+        how = f"failed{status} ({seen.get('subtype', 'error')})"
+        words = seen.get("error") or seen.get("text") or ""
     else:
         how = f"{_exit(exit_code)} without a result"
-        words = said.get("error") or reader.stderr
+        words = seen.get("error") or reader.stderr
     words = redact(words.strip())[-LONGEST_WORDS:]
     hint = f" {rule.hint}" if rule is not None and rule.hint else ""
     text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".") + hint
@@ -70,7 +70,7 @@ def _exit(code: int) -> str:
 
 
 def _reset_at(agent: Agent, reader: Reader, now: int) -> int | None:
-    """When a rate limit is over, if the agent has said so: a time, or a delay."""
+    """When a rate limit ends, if the agent reported it: a time, or a delay."""
     facts = reader.facts
     if "reset_at_s" in facts:
         return int(facts["reset_at_s"]) * S_US

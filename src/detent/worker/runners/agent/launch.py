@@ -128,7 +128,7 @@ class Setting:
             remember([made[name], json.dumps(made[name])[1:-1]])
         if agent.root_is_sandboxed and os.geteuid() == 0:
             made["IS_SANDBOX"] = "1"
-        made = {**self._door(), **made, **self._facts(session_id)}
+        made = {**self._run_endpoint(), **made, **self._facts(session_id)}
         remember_environment(made)
         return made
 
@@ -142,7 +142,7 @@ class Setting:
             "TMPDIR": str(files.directory("tmp")),
         }
 
-    def _door(self) -> dict[str, str]:
+    def _run_endpoint(self) -> dict[str, str]:
         """The gateway and a token for this run; without the one the other is of no use."""
         url = _announced(self.data_dir)
         if self._token is None or url is None:

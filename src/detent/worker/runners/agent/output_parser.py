@@ -121,7 +121,7 @@ class Reader:
 
     @property
     def ended(self) -> bool:
-        """A line has said that the work is over."""
+        """A line has reported the end of the work."""
         return bool(self.facts.get("end"))
 
     def seen(self, exit_code: int, resumed: bool) -> dict[str, str]:

@@ -26,7 +26,7 @@ this session with the answer. Add "other": true if the person may also answer in
 
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:
     """The first prompt of a run. A reviewer's comment comes before everything else."""
-    rejection = past.said("rejection")
+    rejection = past.latest("rejection")
     first = [] if rejection is None else [described(rejection)]
     news = [described(each) for each in past.news if each.kind != "rejection"]
     if resumed:
@@ -49,10 +49,10 @@ def described(moment: Moment) -> str:
 
 
 def _answer(moment: Moment) -> str:
-    said = moment.value
-    if said["outcome"] == "expired":
+    reply = moment.value
+    if reply["outcome"] == "expired":
         return f"Your question was not answered in time: {_cut(moment.text)}\nDecide yourself."
-    answer = said["answer"]
+    answer = reply["answer"]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return f"You asked: {_cut(moment.text)}\nThe answer: {_cut(text)}"
 

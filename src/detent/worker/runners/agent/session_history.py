@@ -37,7 +37,7 @@ class Past(NamedTuple):
     moments: tuple[Moment, ...]
     title: str = ""
 
-    def said(self, kind: str) -> Moment | None:
+    def latest(self, kind: str) -> Moment | None:
         """The latest news of a kind."""
         return next((each for each in reversed(self.news) if each.kind == kind), None)
 
@@ -124,14 +124,14 @@ class _Moments:
         begun = self._open.pop(name, None)
         if begun is not None:
             detail = {**begun.get("detail", {}), "outcome": data["outcome"]}
-            said = {**detail, "answer": data.get("value")}
-            self.moments.append(Moment(begun["kind"], str(detail.get("text", "")), said))
+            value = {**detail, "answer": data.get("value")}
+            self.moments.append(Moment(begun["kind"], str(detail.get("text", "")), value))
 
     def rejected(self, data: Mapping[str, Any]) -> None:
         self.moments.append(Moment("rejection", data.get("comment") or ""))
 
     def begun_again(self) -> None:
-        """A fresh start by a person's word; what a reviewer said holds all the same."""
+        """A person starts it from the beginning; a reviewer's comment still applies."""
         self.moments = [each for each in self.moments if each.kind == "rejection"]
         self.news_from = 0
 
