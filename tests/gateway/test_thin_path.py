@@ -346,6 +346,14 @@ def test_header_and_field_must_name_the_same_key(owner: httpx2.Client) -> None:
     assert (answer.status_code, answer.json()["field"]) == (409, "Idempotency-Key")
 
 
+@pytest.mark.parametrize("key", ["", "k" * 1_000])
+def test_the_error_for_a_wrong_key_names_the_header(owner: httpx2.Client, key: str) -> None:
+    headers = {"Idempotency-Key": key}
+    answer = owner.post("/api/tasks", json={"intent": "runQA"}, headers=headers)
+    assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
+    assert answer.json()["detail"].startswith("Idempotency-Key must have 1 to ")
+
+
 def test_the_log_names_who_asked(gateway: Installation, owner: httpx2.Client) -> None:
     token = gateway.token_for(Scope.SUBMIT)
     task_id = submitted(gateway.client(token))

@@ -18,8 +18,8 @@ TIMED_OUT = f"Your previous execution timed out. {GO_ON}"
 RULES = """\
 How to work with detent:
 - If you need a decision from a person, write {"text": "your question?", "options": ["a", "b"]} \
-as JSON to the file named by the environment variable DETENT_QUESTION_FILE and stop. You go on in \
-this session with the answer. Add "other": true if the person may also answer in own words.
+as JSON to the file named by the environment variable DETENT_QUESTION_FILE and stop. You continue \
+in this session with the answer. Add "other": true if the person may also answer in their own words.
 - When you are done, write a short summary to the file named by DETENT_SUMMARY_FILE.
 - Put files that show your work into the directory named by DETENT_EVIDENCE_DIR."""
 
