@@ -65,7 +65,7 @@ def _enqueue_known(
         core.engine.do(c.UnblockTask(task_id), caller.actor)
     elif not _same_body(core, task_id, command):
         raise Refused(
-            f"Task {task_id} exists with a different body and is {task.state}.",
+            f"Task {task_id} exists with different fields and is {task.state}.",
             code="idempotency_conflict",
         )
     return {"taskId": task_id, "status": core.task(caller, task_id)[0].state, "repeated": True}
