@@ -154,7 +154,7 @@ def test_drain_a_worker(page: Page, detent: Scene) -> None:
     expect(tile).to_contain_text("draining")
     (worker,) = detent.get("/api/workers")["items"]
     assert worker["draining"]
-    tile.get_by_role("button", name="Let it claim again").click()
+    tile.get_by_role("button", name="Undrain").click()
     expect(tile).to_contain_text(re.compile("working|idle"))
 
 

@@ -1,4 +1,4 @@
-// A short word after an act: what happened, read out as well, gone after a while.
+// A toast: reports the result of an action, also to screen readers, and disappears after a while.
 import { useEffect, useSyncExternalStore } from "react";
 
 export interface Shown {
