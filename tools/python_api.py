@@ -74,7 +74,7 @@ app = App()
 harness = Harness(app)
 ```
 
-Two words are used with care. `run.step()` executes a *durable step*: a call in a handler whose
+There are two kinds of steps. `run.step()` executes a *durable step*: a call in a handler whose
 result is recorded as a checkpoint. A *plan step* is a part of a plan, and has an intent and runs of
 its own.
 """
