@@ -16,19 +16,19 @@ LIFECYCLES_INTRODUCTION = """\
 # Lifecycles
 
 Five tables define every change of state. A transition that is not in a table does not exist; the
-code may refuse more, but never allows more. An illegal event changes nothing, and the error lists the
-legal events. Every transition is one event of the log, and the state of a task, job, run or step is
-the fold of its events.
+code may refuse more, but never allows more. An illegal event changes nothing, and the error lists
+the legal events. Every transition is one event of the log, and the state of a task, job, run or
+step is the fold of its events.
 
 There are two public folds. The strict fold follows the table and reports the position of the first
-illegal event. The lenient fold takes the target state of the last event that is in the table, legal or
-not; use it to audit streams of other systems. Both give the same state for every legal stream. Events
-that are not in the table do not change the state.
+illegal event. The lenient fold takes the target state of the last event that is in the table,
+legal or not; use it to audit streams of other systems. Both give the same state for every legal
+stream. Events that are not in the table do not change the state.
 
 A row marked **ext** is an addition to the models that these lifecycles follow, with the reason for
 it. A row marked **reopens** leaves a terminal state. In the diagrams, additions are dashed and
-terminal states have a double border. `detent lifecycle` shows, draws, exports, checks and simulates
-the lifecycles.
+terminal states have a double border. `detent lifecycle` shows, draws, exports, checks and
+simulates the lifecycles.
 """
 
 ERRORS_INTRODUCTION = """\

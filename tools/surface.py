@@ -34,9 +34,9 @@ SETTINGS = """\
 # Settings
 
 A command-line option overrides the environment variable, which overrides `detent.toml`, which
-overrides the default. In the file, the part of a name before the dot is the section: `gateway.port`
-is `port` in `[gateway]`. detent searches the working directory and the directories above it for the
-file.
+overrides the default. In the file, the part of a name before the dot is the section:
+`gateway.port` is `port` in `[gateway]`. detent searches the working directory and the directories
+above it for the file.
 """
 
 
@@ -60,9 +60,10 @@ EVENTS_INTRODUCTION = """\
 # Events
 
 The log contains these events, and rows change only through them. Each event belongs to the stream
-of a task or of a job and has a position, a version, a time and an actor. Runs, steps, waits, signals
-and checkpoints belong to the stream of their job. Pauses and limits belong to the stream of the
-installation, `@system`. The events that change a state are those of the [lifecycles](lifecycles.md).
+of a task or of a job and has a position, a version, a time and an actor. Runs, steps, waits,
+signals and checkpoints belong to the stream of their job. Pauses and limits belong to the stream
+of the installation, `@system`. The events that change a state are those of the
+[lifecycles](lifecycles.md).
 """
 
 
@@ -89,9 +90,9 @@ COUPLINGS = """\
 # Couplings
 
 An event of a task, a job or a run can have effects on its parent or its children. This page lists
-them. detent evaluates the conditions of all rows of an event, in this order, before it applies any of
-them, and applies them in the transaction of the command. An effect that the table of the lifecycle
-does not allow is skipped.
+them. detent evaluates the conditions of all rows of an event, in this order, before it applies any
+of them, and applies them in the transaction of the command. An effect that the table of the
+lifecycle does not allow is skipped.
 """
 
 
@@ -107,11 +108,11 @@ def http() -> str:
 HTTP = """\
 # HTTP
 
-Every route needs `Authorization: Bearer TOKEN`, except `GET /health`, `GET /ready`, the files of the
-dashboard, and `POST /api/login`, which accepts the code of a one-time link. Requests and responses
-are JSON. An error is a problem document (RFC 9457) whose `code` is listed in [errors](errors.md).
-The gateway serves the full description at `/openapi.json`. Python programs can call the same
-operations by name.
+Every route needs `Authorization: Bearer TOKEN`, except `GET /health`, `GET /ready`, the files of
+the dashboard, and `POST /api/login`, which accepts the code of a one-time link. Requests and
+responses are JSON. An error is a problem document (RFC 9457) whose `code` is listed in
+[errors](errors.md). The gateway serves the full description at `/openapi.json`. Python programs
+can call the same operations by name.
 """
 
 
@@ -151,9 +152,9 @@ Every command except `mcp` has `--json`. Its output is ASCII and does not depend
 Tables are fitted to the width of the terminal or to the variable `COLUMNS`; in a pipe, columns are
 not shortened. Colour is used only on a terminal, and not if `NO_COLOR` is set.
 
-Commands that act on tasks take ids, or options that select many tasks (`detent cancel --state queued
---intent runQA`). With options, they print the number of selected tasks and ask for confirmation,
-unless `--yes` is given. Without a terminal and without `--yes`, they change nothing.
+Commands that act on tasks take ids, or options that select many tasks (`detent cancel --state
+queued --intent runQA`). With options, they print the number of selected tasks and ask for
+confirmation, unless `--yes` is given. Without a terminal and without `--yes`, they change nothing.
 """
 
 PAGES: Mapping[str, Callable[[], str]] = {

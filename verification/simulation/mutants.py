@@ -26,7 +26,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run
 from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
-from detent.kernel.predicates import RESTING_JOB
+from detent.kernel.predicates import WAITING_JOB
 from detent.kernel.world import World
 from detent.store.port import WriteTransaction
 from detent.store.types import DueTimers
@@ -156,7 +156,7 @@ def reclaim_of_waiting_work() -> Patches:
     def queue_but_rest(self: ChangeSet) -> Any:
         rows, leases, unqueued = queue(self)
         jobs = self.world.jobs
-        return rows, leases, [each for each in unqueued if jobs[each].state not in RESTING_JOB]
+        return rows, leases, [each for each in unqueued if jobs[each].state not in WAITING_JOB]
 
     def allowed(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
         lost = isinstance(event, e.JobRequeued) and event.reason == "lost"
@@ -164,7 +164,7 @@ def reclaim_of_waiting_work() -> Patches:
 
     def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
         job = draft.job(command.job_id)
-        if job.fence == command.fence and job.state in RESTING_JOB:
+        if job.fence == command.fence and job.state in WAITING_JOB:
             draft.emit(job.id, e.JobRequeued("lost"))
             return "queued"
         return reclaim_job(draft, command)

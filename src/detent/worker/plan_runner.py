@@ -100,11 +100,11 @@ class PlanRun:
         self.pending = any(
             step.state in CONTINUING and step.run_id is None for step in steps.values()
         )
-        room = self.limit - len(self.held.runs)
+        free = self.limit - len(self.held.runs)
         runs: list[ActiveRun] = []
         again = False
         for name in ready:
-            if len(runs) >= room:
+            if len(runs) >= free:
                 break
             if self.held.expired():
                 break
