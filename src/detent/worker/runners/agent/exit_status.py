@@ -1,6 +1,6 @@
-"""How an agent's process ended: well, or with which class of failure, in words for people.
+"""Determines how an agent's process ended: success, or a failure class with a message.
 
-Success is what the agent's rules say: a line that reports it, or exit code 0. Pure.
+The agent's rules define success: a line that reports it, or exit code 0. Pure.
 """
 
 import signal
@@ -14,13 +14,13 @@ from detent.worker.run_outcome import LONGEST_ERROR
 from detent.worker.runners.agent.output_parser import Reader, matches
 
 MS_US, S_US = 1_000, 1_000_000
-#: Exit codes by which a shell, and many programs, tell of the signal that ended them.
+#: Exit codes by which a shell, and many programs, report the signal that ended them.
 BY_SIGNAL = 128
 LONGEST_WORDS = 600
 
 
 class End(NamedTuple):
-    """`kind` is None if it ended well, else a failure class or `new_session`."""
+    """`kind` is None for success, otherwise a failure class or `new_session`."""
 
     kind: str | None
     exit_code: int
@@ -30,7 +30,7 @@ class End(NamedTuple):
 
 
 def end_of(agent: Agent, reader: Reader, exit_code: int, *, resumed: bool, now: int) -> End:
-    """What the end of the process means."""
+    """Classify the end of the process."""
     if _went_well(agent, reader, exit_code):
         return End(None, exit_code, reader.facts)
     seen = reader.seen(exit_code, resumed)

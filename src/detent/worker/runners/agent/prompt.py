@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from detent.worker.runners.agent.session_history import Moment, Past
 
-#: One argument of a program may be this long on Linux, less a little.
+#: The maximum length of one argument on Linux, with a margin.
 LONGEST_ARGUMENT = 120_000
 LONGEST_MOMENT = 2_000
 MAX_MOMENTS = 50
@@ -35,7 +35,7 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 
 def _history(past: Past) -> list[str]:
-    """For an agent that remembers nothing of it: everything that went before, in a few lines."""
+    """A summary of the history, for an agent in a new session."""
     lines = [described(each) for each in past.moments[-MAX_MOMENTS:]]
     if not lines:
         return []
@@ -44,7 +44,7 @@ def _history(past: Past) -> list[str]:
 
 
 def described(moment: Moment) -> str:
-    """One moment in words."""
+    """The text for one moment."""
     return DESCRIPTIONS[moment.kind](moment) if moment.kind in DESCRIPTIONS else ""
 
 
@@ -79,7 +79,7 @@ DESCRIPTIONS: Mapping[str, Callable[[Moment], str]] = {
 
 
 def as_argument(text: str) -> str:
-    """Text that no program takes for an option, and that can be an argument at all."""
+    """Text that is safe as a program argument: never an option, without NUL bytes."""
     plain = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     plain = plain.encode("utf-8", "replace").decode()
     return f" {plain}" if plain.startswith("-") else plain
