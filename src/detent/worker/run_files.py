@@ -2,7 +2,7 @@
 
 The only module that opens these files. A file that a command left is opened below the directory,
 component by component, and only if it is a regular file: no symlink, no hard link, no pipe.
-Evidence is copied into the store's blobs in one read, so that the hashed bytes are the stored bytes.
+Evidence is copied into the store's blobs in one read, so that the hash fits the stored bytes.
 """
 
 import errno
@@ -246,7 +246,7 @@ def _too_large(name: str) -> TooLarge:
 
 
 def _append_to(path: Path, data: bytes) -> None:
-    """Append to the file; a link or file that the run's program put in its place is not written."""
+    """Append to the file; a link, a pipe or a directory in its place is not written."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags, 0o600)

@@ -83,8 +83,8 @@ def words(
 ) -> list[str]:
     """The arguments that hide detent's data, bind directories and set the working directory.
 
-    Later arguments override earlier ones: a workspace around the data directory is bound before that is
-    hidden, and the run's own directory, which is inside it, after that.
+    Later arguments override earlier ones: a workspace around the data directory is bound before
+    that is hidden, and the run's own directory, which is inside it, after that.
     """
     hidden = data_dir.absolute()
     inside = [run_dir.absolute()]

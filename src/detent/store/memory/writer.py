@@ -34,7 +34,7 @@ OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", 
 
 
 class MemoryWriter(MemoryReader):
-    """Changes a copy of the tables. The lock is held, so everything in sight stays as it is."""
+    """Changes a copy of the tables while it holds the write lock."""
 
     appended = False
 
@@ -270,5 +270,5 @@ def _able(claim_filter: ClaimFilter, work: Queued) -> bool:
 
 
 def _passed(times: Iterable[tuple[Any, ...]], now: int) -> list[tuple[Any, ...]]:
-    """Those whose first value, a time, has come; the oldest first."""
+    """The entries whose first value, a time, has passed; oldest first."""
     return sorted(each for each in times if each[0] is not None and each[0] <= now)

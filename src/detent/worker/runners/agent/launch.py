@@ -70,7 +70,7 @@ class Setting:
         self.check_quota()
 
     def _repo(self) -> Path:
-        """The repository: of the payload, if allowed; of the project; or the only configured one."""
+        """The payload's repository, if allowed; the project's; or the only configured one."""
         payload = self.run.payload
         named = payload.get("repo") if isinstance(payload, Mapping) else None
         if named is not None:
