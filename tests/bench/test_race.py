@@ -131,7 +131,7 @@ def test_without_a_bulk_call_the_next_quickest_way_counts() -> None:
     assert found == {"enqueue": 100, "drain": 100, "end-to-end": 50}
 
 
-def test_who_is_slow_does_a_share_of_jobs_and_workflows_and_the_same_of_all_else() -> None:
+def test_a_slow_contestant_gets_fewer_jobs_and_workflows_and_the_same_of_all_else() -> None:
     slow = next(each for each in ENTRANTS if each.share < 0.1)
     whole = Size(jobs=200, singles=100, pick_ups=4, workflows=100)
     share = (round(200 * slow.share), round(100 * slow.share))

@@ -105,7 +105,7 @@ def test_a_directory_that_cannot_be_used_is_no_traceback(
     monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "file"))
     refused = run("tasks", code=7)
     assert "cannot be written" in refused.stderr
-    assert "set store to another path" in refused.stderr
+    assert "set store.url to another path" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert str(tmp_path / "file") in refused.stderr
 

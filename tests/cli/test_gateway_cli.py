@@ -152,7 +152,7 @@ def test_no_gateway_there(tmp_path: Path) -> None:
         gateway.call("x")
 
 
-def test_who_names_another_store_is_not_sent_to_it(
+def test_a_command_that_names_another_store_is_not_sent_to_it(
     here: None, gateway: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("submit", "runQA", "--hold", "--title", "Of the gateway's store")

@@ -53,14 +53,14 @@ class Client:
         self._thread.join()
 
     def _loop(self) -> None:
-        acts: list[Callable[[], None]] = [
+        actions: list[Callable[[], None]] = [
             *[self.submit] * 6,
             *[self.verb] * 3,
             *[self.review] * 2,
             *[self.repeat] * 2,
         ]
         while not self._end.wait(self.rng.uniform(*PAUSE_S)):
-            self.rng.choice(acts)()
+            self.rng.choice(actions)()
 
     # -- asking ----------------------------------------------------------------------------
 

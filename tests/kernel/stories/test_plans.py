@@ -90,7 +90,7 @@ def test_a_rate_limit_of_a_step_uses_up_no_retry_and_no_attempt() -> None:
     )
 
 
-def test_a_pending_retry_of_a_step_is_no_failure_to_those_who_wait() -> None:
+def test_a_pending_retry_of_a_step_is_no_failure_to_dependents() -> None:
     s = running_plan("review", "A", plan=plan("A", max_retries=1))
     s.submit("review", "W", depends_on=("T",))
     assert s.fail(step="A") == (

@@ -29,7 +29,7 @@ class Lock(IntEnum):
     ARRIVALS = 0x64746E79
     OUTBOX = 0x64746E7A
     NAMED = 0x64746E7B
-    SEALS = 0x64746E7C
+    CHAIN_BLOCKS = 0x64746E7C
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:

@@ -250,7 +250,7 @@ class PostgresWriter(PostgresReader):
 
     def put_chain_block(self, block: ChainBlock) -> None:
         """Of two processes that write a chain block at the same time, the second is refused."""
-        self._ask(lock_names(Lock.SEALS, [""]))
+        self._ask(lock_names(Lock.CHAIN_BLOCKS, [""]))
         last = self.last_chain_block()
         if last is not None and block.from_position <= last.to_position:
             raise Refused("another process has written this chain block", code="version_conflict")
