@@ -30,7 +30,9 @@ class Figures:
         for entry in (self.section(section) or {}).get("benchmarks", ()):
             if entry["name"] == name:
                 less = entry["less_is_better"]
-                benchmark = Benchmark(name, entry["question"], entry["unit"], _nobody, (), less)
+                benchmark = Benchmark(
+                    name, entry["question"], entry["unit"], _no_measurements, (), less
+                )
                 return Result(
                     benchmark, {each["name"]: each["figures"] for each in entry["contestants"]}
                 )
@@ -48,5 +50,5 @@ class Figures:
         return result.ratio(who, over)
 
 
-def _nobody(_scale: object) -> tuple[()]:
+def _no_measurements(_scale: object) -> tuple[()]:
     return ()

@@ -69,9 +69,9 @@ def worker(core: Core, **settings: Any) -> "Iterator[subprocess.Popen[str]]":
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            said = process.stdout.readline()
-            if said != "ready\n":
-                raise RuntimeError(f"the worker said {said!r} and not that it is ready")
+            output = process.stdout.readline()
+            if output != "ready\n":
+                raise RuntimeError(f"the worker printed {output!r} instead of 'ready'")
             yield process
         finally:
             process.stdin.close()

@@ -30,9 +30,9 @@ def served(kind: str, place: Path, store_url: str = "") -> Iterator[Served]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        said = json.loads(process.stdout.readline())
+        announced = json.loads(process.stdout.readline())
         try:
-            yield Served(process.pid, said["port"], said["token"])
+            yield Served(process.pid, announced["port"], announced["token"])
         finally:
             process.stdin.close()
             process.wait(60)

@@ -61,7 +61,7 @@ def test_a_follower_survives_failures_of_the_reader_and_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store, taker = store_with(3), Taker(1, 3)
-    read, failures = feed.read, [Unavailable("It is away.", retry_after_s=1), OSError("cut")]
+    read, failures = feed.read, [Unavailable("It is unavailable.", retry_after_s=1), OSError("cut")]
 
     def failing(*given: int) -> Sequence[LoggedEvent]:
         if failures:

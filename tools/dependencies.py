@@ -94,14 +94,14 @@ def licences() -> dict[str, str]:
 def licence_of(distribution: metadata.Distribution) -> str:
     """As its metadata say it: an expression, else its classifiers, else its first words."""
     fields = cast(Message, distribution.metadata)
-    said = fields["License-Expression"]
+    declared = fields["License-Expression"]
     classified = [
         each.rpartition("::")[2].strip()
         for each in fields.get_all("Classifier") or ()
         if each.startswith("License ::") and not each.endswith("OSI Approved")
     ]
     first = (fields["License"] or "unknown").split("\n")[0]
-    return said or " or ".join(classified) or first
+    return declared or " or ".join(classified) or first
 
 
 def licence_problems(found: Mapping[str, str]) -> Iterator[str]:

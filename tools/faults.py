@@ -128,7 +128,7 @@ def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
     try:
         (result,) = json.loads(ended.stdout)["results"]
     except (ValueError, KeyError):
-        last = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (ended.stderr.strip().splitlines() or ["no output"])[-1]
         return Line(part, store, seed, "-", [f"it did not end well: {last}"], " ".join(command))
     return Line(
         *(
@@ -169,7 +169,7 @@ def _tests(part: str, *arguments: str, **environment: str) -> Line:
         text=True,
         check=False,
     )
-    last = (ended.stdout.strip().splitlines() or ["it said nothing"])[-1]
+    last = (ended.stdout.strip().splitlines() or ["no output"])[-1]
     problems = [] if ended.returncode == 0 else [last]
     command = f"python -m pytest {' '.join(arguments)}"
     seconds = time.monotonic() - begun_s

@@ -31,7 +31,7 @@ UNIT_TESTS = ("tests/kernel/stories", "tests/operations", "tests/keeper")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the unit tests said: the first test that failed, or none."""
+    """The result of the unit tests: the first test that failed, or none."""
 
     mutant: str
     caught_by: str | None

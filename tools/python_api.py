@@ -77,7 +77,7 @@ harness = Harness(app)
 The examples of the client use the `url` and the `token` of a gateway whose worker has a handler for
 the intent `greet`.
 
-`run.step()` executes a *durable step*: a call in a handler whose
+There are two kinds of steps. `run.step()` executes a *durable step*: a call in a handler whose
 result is recorded as a checkpoint. A *plan step* is a part of a plan, and has an intent and runs of
 its own.
 """

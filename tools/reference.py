@@ -15,25 +15,27 @@ from detent.kernel.state_shapes import APPEARANCES
 LIFECYCLES_INTRODUCTION = """\
 # Lifecycles
 
-Five tables decide every change of state. A transition is in a table or it does not exist; code
-may refuse more, never allow more. An illegal event changes nothing, and the refusal names the legal
-ones. Every transition is one event of the log, and the state of a thing is the fold of its events.
+Five tables define every change of state. A transition that is not in a table does not exist; the
+code may refuse more, but never allows more. An illegal event changes nothing, and the error lists
+the legal events. Every transition is one event of the log, and the state of a task, job, run or
+step is the fold of its events.
 
-Two folds are public. The strict one follows the table and names the position of the first illegal
-event. The lenient one is decided by the last event that is in the table, legal or not; it is for
-the audit of foreign streams. On every legal stream they agree. Events outside a table move nothing.
+There are two public folds. The strict fold follows the table and reports the position of the first
+illegal event. The lenient fold takes the target state of the last event that is in the table,
+legal or not; use it to audit streams of other systems. Both give the same state for every legal
+stream. Events that are not in the table do not change the state.
 
-A row marked **ext** goes beyond the models that these lifecycles follow and says why it was added.
-A row marked **reopens** is a declared way out of a terminal state. In the pictures extensions are
-dashed and terminal states have a double border. `detent lifecycle` shows, draws, exports, checks
-and simulates all of this.
+A row marked **ext** is an addition to the models that these lifecycles follow, with the reason for
+it. A row marked **reopens** leaves a terminal state. In the diagrams, additions are dashed and
+terminal states have a double border. `detent lifecycle` shows, draws, exports, checks and
+simulates the lifecycles.
 """
 
 ERRORS_INTRODUCTION = """\
 # Errors
 
-Every error has a code. It decides the HTTP status of an answer and the exit code of a command, and
-it does not change between versions; messages may. A refused request has changed nothing.
+Every error has a code, which determines the HTTP status of a response and the exit code of a
+command. Codes do not change between versions; messages may. A refused request changes nothing.
 """
 
 

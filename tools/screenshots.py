@@ -145,7 +145,7 @@ def shoot(page: Page, url: str, file: Path) -> None:
     page.screenshot(path=str(file))
 
 
-def shoot_the_door(browser: Browser, detent: Scene, scheme: str) -> None:
+def shoot_the_sign_in(browser: Browser, detent: Scene, scheme: str) -> None:
     """What a visitor sees who is not signed in."""
     page = browser.new_context(viewport=WIDE, color_scheme=scheme).new_page()  # type: ignore[arg-type]
     page.goto(detent.url)
@@ -165,7 +165,7 @@ def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
 def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) -> None:
     for scheme in ("light", "dark"):
         if not only or "signin" in only:
-            shoot_the_door(browser, detent, scheme)
+            shoot_the_sign_in(browser, detent, scheme)
         page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
         for name, path in pages(ids).items():
             if not only or name in only:

@@ -33,9 +33,10 @@ def settings() -> str:
 SETTINGS = """\
 # Settings
 
-A flag wins over the environment, the environment over `detent.toml`, the file over the default. In
-the file a setting is in the section before the dot: `gateway.port` is `port` in `[gateway]`.
-The file is looked for in the working directory and above it.
+A command-line option overrides the environment variable, which overrides `detent.toml`, which
+overrides the default. In the file, the part of a name before the dot is the section:
+`gateway.port` is `port` in `[gateway]`. detent searches the working directory and the directories
+above it for the file.
 """
 
 
@@ -58,16 +59,16 @@ def _event(each: type[Event]) -> tuple[str, str, str]:
 EVENTS_INTRODUCTION = """\
 # Events
 
-The log holds these events, and nothing else changes a row. Each is in a stream, the task's or
-the job's, with its position, version, time and actor; runs, steps, waits, signals and checkpoints
-belong to their job's stream. Pauses and limits belong to the whole installation, whose stream is
-`@system`. The events that move a state are those of the
+The log contains these events, and rows change only through them. Each event belongs to the stream
+of a task or of a job and has a position, a version, a time and an actor. Runs, steps, waits,
+signals and checkpoints belong to the stream of their job. Pauses and limits belong to the stream
+of the installation, `@system`. The events that change a state are those of the
 [lifecycles](lifecycles.md).
 """
 
 
 def couplings() -> str:
-    """How the levels pull on each other, row by row."""
+    """The effects of events on parents and children, row by row."""
     sections = [COUPLINGS]
     for title, rows in (
         ("Up: from a child to its parent", UP),
@@ -88,9 +89,10 @@ def _words(function: Callable[..., object]) -> str:
 COUPLINGS = """\
 # Couplings
 
-What an event at one level brings about at another. The rows of an event are asked in this order,
-all of them before any takes effect, and everything happens in the transaction of the command. A
-consequence that the lifecycle's table does not allow does not happen.
+An event of a task, a job or a run can have effects on its parent or its children. This page lists
+them. detent evaluates the conditions of all rows of an event, in this order, before it applies any
+of them, and applies them in the transaction of the command. An effect that the table of the
+lifecycle does not allow is skipped.
 """
 
 
@@ -106,11 +108,11 @@ def http() -> str:
 HTTP = """\
 # HTTP
 
-Every route needs `Authorization: Bearer TOKEN` but `GET /health` and `GET /ready`, the dashboard's
-files, and `POST /api/login`, which takes the code of a one-time link. Bodies and answers are JSON;
-an error is a problem document (RFC 9457) whose `code` is in [errors](errors.md). The full
-description is served at `/openapi.json`. The same operations can be called from Python by their
-names.
+Every route needs `Authorization: Bearer TOKEN`, except `GET /health`, `GET /ready`, the files of
+the dashboard, and `POST /api/login`, which accepts the code of a one-time link. Requests and
+responses are JSON. An error is a problem document (RFC 9457) whose `code` is listed in
+[errors](errors.md). The gateway serves the full description at `/openapi.json`. Python programs
+can call the same operations by name.
 """
 
 
@@ -143,14 +145,16 @@ def _command(command: click.Command, parent: click.Context, title: str) -> str:
 COMMANDS_INTRODUCTION = """\
 # Commands
 
-While `detent up` runs on a data directory, commands go through it; otherwise they work on the data
-themselves. Errors go to stderr with a code from [errors](errors.md) and its exit code.
+While `detent up` runs on a data directory, commands send their requests to it; otherwise they open
+the database themselves. Errors are printed to stderr with a code from [errors](errors.md).
 
-Every command but `mcp` has `--json`, whose output is ASCII and does not change its form with the
-terminal. Tables fit the terminal, or the columns that `COLUMNS` names; a pipe gets whole columns.
-Colour is used on a terminal only, and not where `NO_COLOR` is set. Verbs take the ids of tasks, or
-a filter for many (`detent cancel --state queued --intent runQA`): they say how many they
-found and ask, unless `--yes` is given; without a terminal and without `--yes` nothing is done.
+Every command except `mcp` has `--json`. Its output is ASCII and does not depend on the terminal.
+Tables are fitted to the width of the terminal or to the variable `COLUMNS`; in a pipe, columns are
+not shortened. Colour is used only on a terminal, and not if `NO_COLOR` is set.
+
+Commands that act on tasks take ids, or options that select many tasks (`detent cancel --state
+queued --intent runQA`). With options, they print the number of selected tasks and ask for
+confirmation, unless `--yes` is given. Without a terminal and without `--yes`, they change nothing.
 """
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -218,6 +218,7 @@ RULES: tuple[Callable[[], list[str]], ...] = (
     module_size_flaws,
     function_size_flaws,
     word_flaws,
+    language_flaws,
     lock_flaws,
     generated_flaws,
 )

@@ -18,7 +18,7 @@ DEBIAN = Path("/usr/lib/postgresql")
 
 
 class PostgresFailed(RuntimeError):
-    """A program of PostgreSQL failed; the message holds what it said."""
+    """A program of PostgreSQL failed; the message contains its output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _writer(url: str, root: str) -> Iterator["subprocess.Popen[bytes]"]:
             process.kill()
 
 
-def write_for_ever(engine: Engine, root: str) -> None:
+def write_without_end(engine: Engine, root: str) -> None:
     """Batches of several sizes that also change one task, claims and their ends."""
     for number in itertools.count():
         jobs = [c.SubmitJob(new_id(), "p", "dig") for _ in range(number % 5 * 8)]
@@ -163,4 +163,4 @@ def write_for_ever(engine: Engine, root: str) -> None:
 
 
 if __name__ == "__main__":
-    write_for_ever(Engine(PostgresStore(sys.argv[1])), sys.argv[2])
+    write_without_end(Engine(PostgresStore(sys.argv[1])), sys.argv[2])

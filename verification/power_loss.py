@@ -103,8 +103,8 @@ def record(path: Path, jobs: int, synchronous: str | None = None) -> list[Operat
     with patch.object(connection, "PRAGMAS", pragmas), watched(trace.append):
         store = SqliteStore(path)
         try:
-            for said in work(Engine(store), jobs):
-                trace.append(Operation("ack", said))
+            for acknowledged in work(Engine(store), jobs):
+                trace.append(Operation("ack", acknowledged))
         finally:
             store.close()
     # Closing moves the log and removes it; no power is lost in there.

@@ -68,13 +68,13 @@ def _of_event(before: World, after: World, command: c.Command, record: e.Record)
 def _of_row(before: World, task: Task, records: Sequence[e.Record]) -> Iterator[str]:
     """What is settled is what events have settled."""
     known = before.tasks[task.id].settled if task.id in before.tasks else ()
-    said = [
+    reported = [
         each.event.task_id
         for each in records
         if each.stream == task.id and isinstance(each.event, SETTLES)
     ]
-    if task.settled != (*known, *said):
-        yield f"{task.id} has settled {task.settled}, its events say {(*known, *said)}"
+    if task.settled != (*known, *reported):
+        yield f"{task.id} has settled {task.settled}, its events say {(*known, *reported)}"
 
 
 def _ends(task: Task, records: Sequence[e.Record]) -> bool:

@@ -48,13 +48,13 @@ def _answer(command: list[str]) -> dict[str, Any]:
     """What the process says at the end. If it takes too long it is interrupted, and cleans up."""
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
-            said, _ = process.communicate(timeout=WITHIN_S)
+            output, _ = process.communicate(timeout=WITHIN_S)
         except BaseException:
             process.send_signal(signal.SIGINT)
             raise
     if process.returncode:
         raise RuntimeError(f"beyond one machine ended with {process.returncode}; see above")
-    answer: dict[str, Any] = json.loads(said.splitlines()[-1])
+    answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     return answer
 
 

@@ -72,9 +72,9 @@ def program() -> str:
 
 
 def version() -> tuple[int, ...]:
-    said = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said.stdout)
-    assert found is not None, said.stdout
+    output = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", output.stdout)
+    assert found is not None, output.stdout
     return tuple(map(int, found.groups()))
 
 

@@ -65,8 +65,8 @@ def _postgres() -> str:
 
 
 def _node() -> str:
-    said = subprocess.run([str(node()), "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.strip()
+    output = subprocess.run([str(node()), "--version"], capture_output=True, text=True, check=True)
+    return output.stdout.strip()
 
 
 def _or_missing(ask: Callable[[], str]) -> str:

@@ -1,7 +1,7 @@
 """One entrant over the whole course, once: the processes that it runs and the figures of it.
 
 One process enqueues, another one works; they share nothing but the store. What does not end in
-time or ends badly raises `Missing` with the last thing it said.
+time or ends badly raises `Missing` with its last line of output.
 """
 
 import json
@@ -150,10 +150,10 @@ def _started(
 
 def _answer(process: "subprocess.Popen[str]") -> dict[str, Any]:
     try:
-        said, complaint = process.communicate(timeout=WITHIN_S)
+        reported, complaint = process.communicate(timeout=WITHIN_S)
     except subprocess.TimeoutExpired:
         raise Missing(f"not finished within {WITHIN_S} s") from None
-    lines = said.strip().splitlines()
+    lines = reported.strip().splitlines()
     if process.returncode or not lines:
         last = complaint.strip().splitlines() or [f"exit code {process.returncode}"]
         raise Missing(last[-1][:300])

@@ -13,7 +13,7 @@ from bench.race.entrants import ENTRANTS, Entrant, packages
 from bench.race.lap import Size
 
 CLOSE = "too close"
-#: One repetition has no spread, so nothing can be said.
+#: One repetition has no spread, so no difference can be shown.
 ONCE = "measured once"
 
 #: What is measured, in the order of the report: the figure, what it is, its unit, less is better.

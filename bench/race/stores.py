@@ -55,8 +55,10 @@ def redis_server() -> str:
 
 
 def redis_version() -> str:
-    said = subprocess.run([redis_server(), "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.partition("v=")[2].split()[0]
+    output = subprocess.run(
+        [redis_server(), "--version"], capture_output=True, text=True, check=True
+    )
+    return output.stdout.partition("v=")[2].split()[0]
 
 
 def _free_port() -> int:

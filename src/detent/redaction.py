@@ -75,14 +75,14 @@ class StreamRedactor:
         self._held = b""
 
     def feed(self, piece: bytes) -> bytes:
-        """The redacted bytes so far; the possible beginning of a secret is held back."""
+        """The redacted bytes so far; the possible beginning of a secret is buffered."""
         data = self._held + piece
         begun = _partial_secret(data)
         self._held = data[len(data) - begun :]
         return redact_bytes(data[: len(data) - begun])
 
     def end(self) -> bytes:
-        """The redacted bytes that were held back."""
+        """The redacted bytes that were buffered."""
         held, self._held = self._held, b""
         return redact_bytes(held)
 

@@ -86,7 +86,7 @@ def test_a_slip_is_named_by_its_place(table: dict[str, Any], text: str) -> None:
     assert "sk-1234" not in str(raised.value)
 
 
-def test_an_agent_that_nobody_knows_names_the_known_ones() -> None:
+def test_an_unknown_agent_names_the_known_ones() -> None:
     with pytest.raises(Misconfigured, match="there is no agent 'cluade'") as raised:
         App.from_config({"fix": {"agent": "cluade"}}, {"mine": {"argv": ["a"]}})
     assert "claude, codex, gemini, mine, plain" in raised.value.hint
@@ -135,7 +135,7 @@ def test_an_argument_is_never_an_option_and_never_too_long() -> None:
     assert not too_long("x" * LONGEST_ARGUMENT)
 
 
-def test_a_new_session_is_told_what_went_before() -> None:
+def test_a_new_session_gets_what_went_before() -> None:
     moments = (
         Moment("question", "Which?", {"outcome": "answered", "answer": "this"}),
         Moment("failure", "no disk"),

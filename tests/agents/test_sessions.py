@@ -130,7 +130,7 @@ def test_a_question_without_text_is_asked_about_and_kept(s: Scene, left: str) ->
     assert kept.read_text() == left
 
 
-def test_a_rejection_is_the_first_thing_that_is_told(s: Scene) -> None:
+def test_the_prompt_begins_with_the_rejection(s: Scene) -> None:
     s.script([{"cost": 0.2}], [{"cost": 0.3}])
     task_id = s.submit()
     with s.working():
@@ -144,7 +144,7 @@ def test_a_rejection_is_the_first_thing_that_is_told(s: Scene) -> None:
     assert [run["job_id"][-2:] for run in s.runs()] == ["j1", "j2"]
 
 
-def test_a_timed_out_task_is_resumed_or_begun_anew(s: Scene) -> None:
+def test_a_timed_out_task_is_resumed_or_started_again(s: Scene) -> None:
     s.script([{"cost": 0.1}, {"hang": 600}], [{"hang": 600}], [{"say": "done"}])
     s.intent(timeout_s=3_600)
     task_id = s.submit()
@@ -166,7 +166,7 @@ def test_a_timed_out_task_is_resumed_or_begun_anew(s: Scene) -> None:
     assert "timed out" not in second["prompts"][0]
 
 
-def test_a_session_that_the_agent_does_not_know_is_begun_anew_once(s: Scene) -> None:
+def test_a_session_that_the_agent_does_not_know_is_started_again_once(s: Scene) -> None:
     s.script([{"ask": QUESTION}], [{"cost": 0.1}, {"finish": {"result": "fine"}}])
     task_id = s.submit()
     with s.working():

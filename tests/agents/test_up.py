@@ -55,7 +55,7 @@ def submit(detent: Installation) -> str:
     return task_id
 
 
-def test_an_agent_goes_on_after_a_kill_and_speaks_through_its_own_door(
+def test_an_agent_continues_after_a_kill_and_reports_over_its_run_token(
     detent: Installation,
 ) -> None:
     configure(

@@ -228,7 +228,7 @@ def test_a_worktree_of_a_worktree_can_be_committed_to_in_the_sandbox(
     assert made == "1"
 
 
-def test_a_worktree_that_was_never_finished_is_made_anew(tmp_path: Path, repo: Path) -> None:
+def test_a_worktree_that_was_never_finished_is_made_again(tmp_path: Path, repo: Path) -> None:
     spaces = Workspaces(tmp_path)
     made = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
     (made.root / "workspace.json").unlink()

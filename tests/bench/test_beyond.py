@@ -34,8 +34,8 @@ CALLER = "import socket, sys; print(socket.create_connection((sys.argv[1], 7000)
 
 def test_machines_reach_each_other_and_are_gone_at_the_end() -> None:
     rooted = () if os.geteuid() == 0 else AS_ROOT
-    said = subprocess.check_output([*rooted, sys.executable, "-m", __name__], text=True)
-    assert said == "b'here'\nall gone\n"
+    output = subprocess.check_output([*rooted, sys.executable, "-m", __name__], text=True)
+    assert output == "b'here'\nall gone\n"
 
 
 def two_machines() -> None:
@@ -91,7 +91,7 @@ def test_jobs_live_through_pgbouncer_in_transaction_mode_and_its_servers_restart
 def _works(core: Any) -> bool:
     try:
         finish(core.engine, 30)
-    except Exception:  # while it is away, whatever it says
+    except Exception:  # while it is unavailable, with any error
         return False
     return True
 
@@ -124,7 +124,7 @@ def test_what_is_lost_or_made_twice_is_a_fault() -> None:
     ]
 
 
-def test_what_was_found_and_what_was_left_out_are_told() -> None:
+def test_what_was_found_and_what_was_left_out_are_reported() -> None:
     text = "\n".join(command.lines_of(found()))
     assert "direct: 1 workers, nothing: 100 jobs/s; 7 server_connections" in text
     assert "pooler: there is no PgBouncer" in text

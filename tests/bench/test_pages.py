@@ -68,7 +68,7 @@ def test_a_page_is_written_between_its_markers_and_nowhere_else() -> None:
     assert pages.written(new, figures) == new
 
 
-def test_how_long_it_took_is_told_by_section() -> None:
+def test_how_long_it_took_is_reported_by_section() -> None:
     figures = Figures({"race": {"took_s": 600}, "beyond": {"took_s": 150}})
     assert section("took", figures).endswith("in minutes: race 10, beyond 2.")
 
@@ -186,7 +186,7 @@ def test_costs_are_carried_on_to_a_thousand_jobs_a_second() -> None:
     assert "| 10,000 | 3 | 0.75 | 3.46 TB | 0.864 | 50 MB/s |" in section("shards", figures)
 
 
-def test_a_restart_is_told_with_what_was_lost() -> None:
+def test_a_restart_is_reported_with_what_was_lost() -> None:
     scene = {"acknowledged": 40, "lost": 0, "made_twice": 0, "differences": 0, "longest_gap_s": 1.5}
     row = {"workers": 1, "work": "nothing", "jobs_per_s": 100.0, "server_connections": 7}
     document = {

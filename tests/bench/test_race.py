@@ -44,7 +44,7 @@ def test_each_repetition_begins_with_another_entrant() -> None:
     assert order == [*names, names[1], names[2], names[0], names[2], names[0], names[1]]
 
 
-def test_whoever_fails_is_named_with_the_reason_and_is_not_tried_again() -> None:
+def test_a_failed_contestant_is_named_with_the_reason_and_is_not_tried_again() -> None:
     tried: list[str] = []
 
     def once(entrant: Entrant, _size: Size) -> Mapping[str, float]:
@@ -131,7 +131,7 @@ def test_without_a_bulk_call_the_next_quickest_way_counts() -> None:
     assert found == {"enqueue": 100, "drain": 100, "end-to-end": 50}
 
 
-def test_who_is_slow_does_a_share_of_jobs_and_workflows_and_the_same_of_all_else() -> None:
+def test_a_slow_contestant_gets_fewer_jobs_and_workflows_and_the_same_of_all_else() -> None:
     slow = next(each for each in ENTRANTS if each.share < 0.1)
     whole = Size(jobs=200, singles=100, pick_ups=4, workflows=100)
     share = (round(200 * slow.share), round(100 * slow.share))
@@ -148,7 +148,7 @@ def test_the_bare_rows_are_those_that_detent_writes(
     assert figure > 0
 
 
-def test_latency_is_told_by_its_middle_and_its_slowest_hundredth() -> None:
+def test_latency_is_reported_as_p50_and_p99() -> None:
     found = lap.latency([float(number) for number in range(1, 102)])
     assert found["pick-up p50"] == 51
     assert found["pick-up p99"] > 99
@@ -192,13 +192,13 @@ def test_everyone_is_held_against_the_detent_on_a_store_like_theirs() -> None:
 
 
 def test_the_report_has_figures_verdicts_settings_and_versions() -> None:
-    said = "\n".join(report.lines_of(raced(), {"Redis": "9.9"}))
-    assert "Redis 9.9" in said
-    assert "race.drain" in said
-    assert "2× (2 – 2)" in said
-    assert CLOSE in said
+    output = "\n".join(report.lines_of(raced(), {"Redis": "9.9"}))
+    assert "Redis 9.9" in output
+    assert "race.drain" in output
+    assert "2× (2 – 2)" in output
+    assert CLOSE in output
     for each in ENTRANTS:
-        assert each.settings in said
+        assert each.settings in output
 
 
 def test_the_page_and_the_document_say_the_same() -> None:

@@ -60,7 +60,7 @@ def test_every_kind_of_workload_is_there() -> None:
     assert wanted | {"workers-nothing", "workers-compute", "workers-sleep"} <= names
 
 
-def test_the_question_and_the_figures_are_told() -> None:
+def test_the_question_and_the_figures_are_reported() -> None:
     benchmark = next(each for each in command.benchmarks() if each.name == "submit-sqlite")
     result = harness.run(benchmark, 2, QUICK)
     text = "\n".join(harness.table(result))

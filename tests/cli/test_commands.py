@@ -197,7 +197,7 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
         ("runs create", "task or job"),
     ],
 )
-def test_an_unknown_id_is_said_to_be_unknown(
+def test_an_unknown_id_is_reported_as_unknown(
     run: Callable[..., Result], command: str, kinds: str
 ) -> None:
     result = run(*command.split(), "unknown")

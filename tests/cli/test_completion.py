@@ -30,7 +30,7 @@ def environment(tmp_path: Path) -> Mapping[str, str]:
     return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
 
 
-def said(environment: Mapping[str, str], *argv: str) -> str:
+def output_of(environment: Mapping[str, str], *argv: str) -> str:
     return subprocess.run(
         argv, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=DEADLINE_S
     ).stdout
@@ -52,7 +52,9 @@ echo "${COMPREPLY[@]}"
 @pytest.mark.parametrize(("typed", "offered"), CASES)
 def test_bash_completes(environment: Mapping[str, str], typed: str, offered: str) -> None:
     words = typed.split()
-    assert said(environment, "bash", "-c", TABULATOR, "bash", "detent", *words).split() == [offered]
+    assert output_of(environment, "bash", "-c", TABULATOR, "bash", "detent", *words).split() == [
+        offered
+    ]
 
 
 def test_bash_completes_commands_without_importing_them() -> None:
@@ -78,12 +80,12 @@ ASKED = 'detent completion fish | source; complete --do-complete "detent $argv"'
 
 @pytest.mark.parametrize(("typed", "offered"), CASES)
 def test_fish_completes(environment: Mapping[str, str], typed: str, offered: str) -> None:
-    (line,) = said(environment, "fish", "--no-config", "-c", ASKED, typed).splitlines()
+    (line,) = output_of(environment, "fish", "--no-config", "-c", ASKED, typed).splitlines()
     assert line.split("\t")[0] == offered
 
 
 def test_fish_shows_a_description_whole(environment: Mapping[str, str]) -> None:
-    line = said(environment, "fish", "--no-config", "-c", ASKED, "stats").strip()
+    line = output_of(environment, "fish", "--no-config", "-c", ASKED, "stats").strip()
     assert line == "stats\tShow throughput, success rate, durations, cost and queue age."
 
 

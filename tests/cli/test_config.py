@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("DETENT_GATEWAY_PORT", "99999", "DETENT_GATEWAY_PORT must be from 0 to 65535, not 99999."),
         ("DETENT_WORKER_CONCURRENCY", "0", "DETENT_WORKER_CONCURRENCY must be at least 1, not 0."),
@@ -82,17 +82,17 @@ def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
     ],
 )
 def test_a_number_that_cannot_work_is_refused_at_the_start(
-    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(variable, value)
     done = run("up", code=7)
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"), [("taks", "tasks"), ("lifecicle", "lifecycle"), ("submitt", "submit")]
 )
-def test_an_unknown_command_is_told_what_may_be_meant(typed: str, meant: str) -> None:
+def test_an_unknown_command_suggests_what_may_be_meant(typed: str, meant: str) -> None:
     result = CliRunner().invoke(main.cli, [typed])
     assert result.exit_code == 2
     assert f"'{meant}'" in result.stderr
@@ -105,7 +105,7 @@ def test_a_directory_that_cannot_be_used_is_no_traceback(
     monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "file"))
     refused = run("tasks", code=7)
     assert "cannot be written" in refused.stderr
-    assert "set store to another path" in refused.stderr
+    assert "set store.url to another path" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert str(tmp_path / "file") in refused.stderr
 
@@ -139,7 +139,7 @@ TABLE = "from detent.cli.output import *; print_table(('a',), [(Styled('word', '
     ("environment", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
-def test_colour_on_a_terminal_unless_nobody_wants_it(
+def test_colour_on_a_terminal_unless_it_is_turned_off(
     environment: dict[str, str], coloured: bool
 ) -> None:
     ours, theirs = pty.openpty()
@@ -208,7 +208,7 @@ def test_text_is_cut_by_columns_not_letters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[gateway]\nport = 70000", "gateway.port must be from 0 to 65535, not 70000"),
         ("[worker]\nconcurrency = 0", "worker.concurrency must be at least 1, not 0"),
@@ -219,9 +219,9 @@ def test_text_is_cut_by_columns_not_letters() -> None:
         ("[store", "It must contain TOML"),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) -> None:
+def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, message: str) -> None:
     Path("detent.toml").write_text(text)
-    assert said in run("tasks", code=7).stderr
+    assert message in run("tasks", code=7).stderr
 
 
 def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
@@ -230,7 +230,7 @@ def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("retrys = 3", "intents.dig.retrys is not known"),
         ("retry = { retires = 3 }", "retry.retires is not known"),
@@ -238,6 +238,6 @@ def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
         ("model = 'large'", "intents.dig.model is not known"),
     ],
 )
-def test_a_worker_refuses_an_intent_that_cannot_be_meant(run: Run, text: str, said: str) -> None:
+def test_a_worker_refuses_an_intent_that_cannot_be_meant(run: Run, text: str, message: str) -> None:
     Path("detent.toml").write_text(f"[intents.dig]\ncommand = ['true']\n{text}")
-    assert said in run("worker", "--once", code=7).stderr
+    assert message in run("worker", "--once", code=7).stderr

@@ -115,7 +115,7 @@ def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -
     assert not Path("anchor.json").exists()
 
 
-def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
+def test_an_anchor_that_cannot_be_written_is_reported(run: Run, job: str) -> None:
     assert "cannot be written" in run("verify", "--write-anchor", "no/where", code=2).stderr
 
 
@@ -164,7 +164,7 @@ def test_what_is_in_use_is_left_alone(
 
 
 @pytest.mark.parametrize("gone", [{"pid": 2**22 + 1}, {"host": "elsewhere", "seen_at": 1}])
-def test_a_worker_that_is_gone_hinders_nobody(
+def test_a_worker_that_is_gone_does_not_block_a_rebuild(
     run: Run, data: Path, job: str, gone: dict[str, Any]
 ) -> None:
     worker_row(data, **gone)

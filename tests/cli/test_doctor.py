@@ -182,7 +182,7 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "message"),
     [
         ("[gateway]\nhost = 5", "configuration", "gateway.host must be a string"),
         ("[gatway]\nport = 1", "configuration", "there is no section gatway"),
@@ -197,12 +197,12 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
     ],
 )
 def test_a_mistake_in_the_file(
-    run: Run, store: SqliteStore, text: str, name: str, said: str
+    run: Run, store: SqliteStore, text: str, name: str, message: str
 ) -> None:
     Path("detent.toml").write_text(text)
     wrong = ills(run)
     assert list(wrong) == [name]
-    assert said in wrong[name]["what"]
+    assert message in wrong[name]["what"]
 
 
 def test_a_program_that_is_there(run: Run, store: SqliteStore) -> None:

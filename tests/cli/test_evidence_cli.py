@@ -61,8 +61,8 @@ def test_evidence_of_a_task_and_of_a_run_is_listed(run: Run) -> None:
 @pytest.mark.usefixtures("ready")
 def test_evidence_is_saved_and_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
     to = tmp_path / "saved"
-    said = run("evidence", "t", "--save", str(to)).stdout.split()
-    assert said == [str(to / RUN / "QA-DECISION.md"), str(to / RUN / "shots/one.png")]
+    output = run("evidence", "t", "--save", str(to)).stdout.split()
+    assert output == [str(to / RUN / "QA-DECISION.md"), str(to / RUN / "shots/one.png")]
     assert (to / RUN / "shots/one.png").read_bytes() == b"\x89PNG"
     (to / RUN / "QA-DECISION.md").write_text("mine")
     assert (

@@ -46,7 +46,9 @@ def test_a_task_goes_into_another_installation(
         audit(core.store)
 
 
-def test_a_damaged_archive_is_told_by_the_exit_code(run: Run, task: str, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_reported_by_the_exit_code(
+    run: Run, task: str, tmp_path: Path
+) -> None:
     run("export", task, "task.zip")
     data = bytearray((tmp_path / "task.zip").read_bytes())
     data[60] ^= 1

@@ -97,7 +97,7 @@ def test_a_key_cannot_bring_headers_along(asked: Gateway) -> None:
     assert caught.value.details["field"] == "Idempotency-Key"
 
 
-def test_an_operation_that_an_older_gateway_lacks_is_told(gateway: Installation) -> None:
+def test_an_operation_that_an_older_gateway_lacks_is_reported(gateway: Installation) -> None:
     older = Gateway(GatewayInfo(gateway.url, {}), gateway.token)
     with pytest.raises(DetentError) as caught:
         older.call("show_task", task_id="x")
@@ -145,14 +145,14 @@ def test_half_an_answer_is_none(answer: bytes) -> None:
     thread.join(DEADLINE_S)
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_gateway_there(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     gateway = Gateway(GatewayInfo(url, {"x": Route("GET", "/x")}), "t")
     with pytest.raises(Unavailable, match="does not answer"):
         gateway.call("x")
 
 
-def test_who_names_another_store_is_not_sent_to_it(
+def test_a_command_that_names_another_store_is_not_sent_to_it(
     here: None, gateway: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("submit", "runQA", "--hold", "--title", "Of the gateway's store")
@@ -163,7 +163,7 @@ def test_who_names_another_store_is_not_sent_to_it(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x"}', '{"pid": 999999999}'])
-def test_an_announcement_of_nobody_is_not_believed(tmp_path: Path, text: str) -> None:
+def test_an_announcement_of_no_gateway_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "server.json").write_text(text)
     assert live_gateway(tmp_path) is None
 

@@ -64,5 +64,5 @@ def test_without_json_errors_are_for_people(run: Run, data: Path) -> None:
     assert "No such command" in run("nonsense", code=2).stderr
 
 
-def test_what_stands_behind_two_dashes_is_no_option(run: Run, data: Path) -> None:
+def test_what_comes_after_two_dashes_is_no_option(run: Run, data: Path) -> None:
     assert run("show", "--", "--json", code=3).stderr.startswith("detent: There is no task")

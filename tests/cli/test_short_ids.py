@@ -44,7 +44,7 @@ def test_a_beginning_or_an_end_is_enough(run: Run, work: None, part: str, whole:
     assert shown(run, "show", part) == whole
 
 
-def test_what_stands_for_several_is_refused_with_their_list(run: Run, work: None) -> None:
+def test_a_part_that_matches_several_is_refused_with_their_list(run: Run, work: None) -> None:
     by_part = {"two": ["alpha-two", "beta-two"], "alpha-": ["alpha-one", "alpha-two"]}
     for verb, part in (("show", "two"), ("accept", "alpha-"), ("events", "two"), ("cancel", "two")):
         error = json.loads(run(verb, part, "--json", code=2).stderr)

@@ -34,7 +34,7 @@ def states(run: Run) -> list[str]:
 # ---- one and several -------------------------------------------------------------------------
 
 
-def test_one_task_is_told_alone(run: Run, data: Path) -> None:
+def test_one_task_is_reported_alone(run: Run, data: Path) -> None:
     (task_id,) = submit(data)
     assert run("cancel", task_id).stdout == f"{task_id}: cancelled\n"
     (other,) = submit(data)
@@ -48,7 +48,9 @@ def test_one_that_refuses_is_the_commands_error(run: Run, data: Path) -> None:
     assert "[illegal_transition]" in refused.stderr or "[refused]" in refused.stderr
 
 
-def test_of_several_each_is_told_and_one_refusal_holds_nobody_back(run: Run, data: Path) -> None:
+def test_of_several_each_is_reported_and_one_refusal_does_not_stop_the_others(
+    run: Run, data: Path
+) -> None:
     first, second = submit(data, 2)
     run("cancel", first)
     result = run("cancel", first, second, "--reason", "enough", code=1)
@@ -83,7 +85,7 @@ def test_a_job_alone_is_named_like_a_task(run: Run, data: Path) -> None:
 # ---- filters ---------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_many_are_not_touched_unless_told(run: Run, data: Path) -> None:
+def test_without_a_terminal_many_are_not_touched_without_yes(run: Run, data: Path) -> None:
     submit(data, 3)
     refused = run("cancel", "--state", "queued", "--intent", "runQA", code=1)
     assert "cancel 3 tasks (state queued, intent runQA)" in refused.stderr
@@ -113,8 +115,8 @@ def test_a_person_is_asked_and_may_say_no(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit(data, 2)
-    for said, expected in (("n", ["queued"] * 2), ("y", ["cancelled"] * 2)):
-        answered = _at_a_terminal(monkeypatch, ["cancel", "--state", "queued"], said)
+    for reply, expected in (("n", ["queued"] * 2), ("y", ["cancelled"] * 2)):
+        answered = _at_a_terminal(monkeypatch, ["cancel", "--state", "queued"], reply)
         assert "cancel 2 tasks (state queued)? [y/N]" in answered.stderr
         assert states(run) == expected
 
@@ -158,23 +160,23 @@ def test_an_unknown_state_is_named_with_what_there_is(run: Run) -> None:
 
 
 def test_pausing_and_its_end(run: Run, data: Path) -> None:
-    why = ("--reason", "the device is away")
+    why = ("--reason", "the device is unplugged")
     assert run("pause", "--intent", "runQA", *why).stdout == "intent:runQA: paused\n"
     assert "intent:runQA" in run("limits").stdout
     (listed,) = json.loads(run("pause", "--list", "--json").stdout)["items"]
-    assert (listed["paused_by"], listed["reason"]) == ("owner", "the device is away")
+    assert (listed["paused_by"], listed["reason"]) == ("owner", "the device is unplugged")
     (task_id,) = submit(data)
     held_up = run("why", task_id).stdout
     assert "paused_by: owner" in held_up
-    assert "reason: the device is away" in held_up
+    assert "reason: the device is unplugged" in held_up
     assert run("unpause", "--intent", "runQA").stdout == "intent:runQA: not paused\n"
     assert run("pause", "--list").stdout == "Nothing is paused.\n"
     assert json.loads(run("pause", "--all", "--json").stdout)["name"] == "all"
 
 
-@pytest.mark.parametrize("said", [[], ["--all", "--intent", "x"], ["--project", "p", "--all"]])
-def test_a_pause_says_of_what(run: Run, said: list[str]) -> None:
-    assert "one of --intent, --project, --key and --all" in run("pause", *said, code=2).stderr
+@pytest.mark.parametrize("options", [[], ["--all", "--intent", "x"], ["--project", "p", "--all"]])
+def test_a_pause_says_of_what(run: Run, options: list[str]) -> None:
+    assert "one of --intent, --project, --key and --all" in run("pause", *options, code=2).stderr
 
 
 # ---- by hand ---------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
@@ -230,11 +232,11 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
         (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_said_in_words_of_its_own(
-    run: Run, command: tuple[str, ...], said: str
+def test_what_is_wrong_has_a_message_of_its_own(
+    run: Run, command: tuple[str, ...], message: str
 ) -> None:
     refused = run(*command, code=2).stderr
-    assert said in refused
+    assert message in refused
     assert "characters" not in refused
 
 
@@ -367,7 +369,7 @@ def test_a_job_alone_is_answered_in_the_inbox(
     }
 
 
-def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(
+def test_what_failed_waits_in_the_inbox_until_a_person_handles_it(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with local_installation(data) as place:

@@ -46,7 +46,7 @@ def ready(place: LocalInstallation, **fields: Any) -> str:
     return task_id
 
 
-def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
+def test_what_needs_a_person_is_on_top(tmp_path: Path) -> None:
     with local_installation(tmp_path) as place:
         ready(place, title="Review me")
         place.submit(title="Later")
@@ -55,7 +55,7 @@ def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
     assert (seen["queue"], len(seen["waiting"])) == (1, 1)
 
 
-def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
+def test_only_what_newly_waits_is_reported(tmp_path: Path) -> None:
     notified: list[str] = []
     shown: list[Any] = []
     with local_installation(tmp_path) as place:
@@ -86,7 +86,7 @@ def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
     assert len(shown) == 4
 
 
-def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+def test_a_gateway_that_is_unavailable_for_a_while_is_waited_for(tmp_path: Path) -> None:
     class Away(Here):
         rounds = 0
 
@@ -169,11 +169,11 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
     assert text.startswith("&lt;b&gt;bold&lt;/b&gt; &amp; more")
 
 
-def test_the_bell_rings_and_the_desktop_is_told(
+def test_the_terminal_bell_and_desktop_notifications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "notify-send"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/said\n')
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/sent\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     row: dict[str, Any] = {
@@ -188,9 +188,9 @@ def test_the_bell_rings_and_the_desktop_is_told(
     assert capsys.readouterr().err == ""
     watch.notify_person([{**row, "blocked_by": None}])
     assert capsys.readouterr().err == "\a"
-    said = (tmp_path / "said").read_text().splitlines()
-    assert said == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *said[4:]]
-    assert said[4:] == ["review: accept or reject"]
+    sent = (tmp_path / "sent").read_text().splitlines()
+    assert sent == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *sent[4:]]
+    assert sent[4:] == ["review: accept or reject"]
 
 
 def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) -> None:

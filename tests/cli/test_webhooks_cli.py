@@ -46,7 +46,7 @@ def test_a_webhook_from_making_to_deleting() -> None:
     assert answer() == {"items": []}
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_what_is_wrong_is_reported() -> None:
     assert run("put", "chat", "gopher://x").exit_code == 2
     missing = run("test", "unknown")
     assert missing.exit_code == 3

@@ -103,7 +103,7 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
     file = write_app(tmp_path, "v1")
     log = tmp_path / "log"
 
-    def said(text: str) -> bool:
+    def printed(text: str) -> bool:
         return text in log.read_text()
 
     def greeting() -> object:
@@ -118,10 +118,10 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
         ) as process,
     ):
         try:
-            wait_for(lambda: said("Ready"), "it did not start")
+            wait_for(lambda: printed("Ready"), "it did not start")
             assert greeting() == "v1 you"
             file.write_text("def broken(:\n")
-            wait_for(lambda: said("cannot be compiled"), "a broken file was not noticed")
+            wait_for(lambda: printed("cannot be compiled"), "a broken file was not noticed")
             assert greeting() == "v1 you"
             write_app(tmp_path, "v2")
             wait_for(lambda: log.read_text().count("Ready") == 2, "it did not restart")
@@ -174,7 +174,7 @@ def test_only_files_that_have_changed_count(tmp_path: Path) -> None:
     ]
 
 
-def test_installed_modules_and_detent_itself_are_not_looked_at() -> None:
+def test_installed_modules_and_detent_itself_are_not_watched() -> None:
     watched = reload.own_sources()
     assert Path(__file__).resolve() in watched
     assert Path(reload.__file__).resolve() not in watched

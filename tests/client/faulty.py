@@ -20,8 +20,8 @@ class Answer:
 
 
 def problem(status: int, code: str, **details: Any) -> Answer:
-    said = {"code": code, "detail": f"{code}!", "status": status, **details}
-    return Answer(status, json.dumps(said).encode(), "application/problem+json")
+    document = {"code": code, "detail": f"{code}!", "status": status, **details}
+    return Answer(status, json.dumps(document).encode(), "application/problem+json")
 
 
 def events(*messages: tuple[int | None, dict[str, Any]], cut: bool = False) -> Answer:

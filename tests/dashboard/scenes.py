@@ -1,4 +1,4 @@
-"""An installation with work of every kind, for browsers to look at: real processes, real events."""
+"""An installation with work of every kind for browser tests: real processes, real events."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ def change(run: detent.Run, summary: str = "Sessions keep what they promised.") 
 
 
 @app.intent("fail", retry={"max_attempts": 1})
-def fail(run: detent.Run, message: str = "the server said no", mended: str = "") -> str:
+def fail(run: detent.Run, message: str = "the server refused", mended: str = "") -> str:
     run.log("\\x1b[31mError\\x1b[0m: " + message)
     if mended and Path(mended).exists():
         return "well"
@@ -81,7 +81,7 @@ def talk(run: detent.Run, until: str) -> str:
         run.log(f"\\x1b[36mline\\x1b[0m {number}")
         time.sleep(0.05)
     run.log("\\x1b[1;32mthe last line\\x1b[0m")
-    return "said"
+    return "output"
 
 
 @app.intent("print")
@@ -122,8 +122,8 @@ app.plan(
 )
 '''
 
-#: Work that kills whoever carries it out: only ever run by a worker process of its own, until
-#: so many of them are lost.
+#: Work that kills the process that runs it: only ever run by a separate worker process, until
+#: this many of them are lost.
 WORKERS_LOST = 4
 POISON = """
 import os

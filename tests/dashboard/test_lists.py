@@ -80,7 +80,7 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
 
 
 def test_bulk_reaches_what_is_not_shown_yet(page: Page, detent: Scene) -> None:
-    # Held back, so that no worker is kept busy by it.
+    # Not queued, so that no worker is kept busy by it.
     assert detent.post("/api/pause", {"project": "many"}).status_code == 200
     ids = detent.bulk(104, intent="hold", project="many", run=True, payload={"until": "never"})
     page.goto(f"{detent.url}/jobs?project=many")
@@ -154,7 +154,7 @@ def test_drain_a_worker(page: Page, detent: Scene) -> None:
     expect(tile).to_contain_text("draining")
     (worker,) = detent.get("/api/workers")["items"]
     assert worker["draining"]
-    tile.get_by_role("button", name="Let it claim again").click()
+    tile.get_by_role("button", name="Undrain").click()
     expect(tile).to_contain_text(re.compile("working|idle"))
 
 

@@ -39,8 +39,8 @@ def test_the_policy_allows_our_own_files_and_connections_alone(
 ) -> None:
     headers = anonymous.get("/").headers
     host = f"127.0.0.1:{gateway.port}"
-    said = (each.split() for each in headers["content-security-policy"].split(";"))
-    assert {name: " ".join(values) for name, *values in said} == {
+    directives = (each.split() for each in headers["content-security-policy"].split(";"))
+    assert {name: " ".join(values) for name, *values in directives} == {
         "default-src": "'none'",
         "script-src": "'self'",
         "style-src": "'self'",
@@ -76,7 +76,7 @@ def test_the_script_of_the_start_page_is_small(anonymous: httpx2.Client) -> None
     assert 0 < sum(sizes) < MAX_SCRIPT_BYTES
 
 
-def test_files_come_compressed_to_whoever_takes_that(anonymous: httpx2.Client) -> None:
+def test_files_are_compressed_for_clients_that_accept_it(anonymous: httpx2.Client) -> None:
     squeezed = anonymous.get("/", headers={"Accept-Encoding": "gzip"})
     whole = anonymous.get("/", headers={"Accept-Encoding": "identity"})
     assert squeezed.headers["content-encoding"] == "gzip"

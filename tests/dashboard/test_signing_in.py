@@ -46,7 +46,7 @@ def test_a_link_works_once(stranger: BrowserContext, detent: Scene) -> None:
     expect(second.get_by_role("alert")).to_contain_text("unknown, already used, or expired")
 
 
-def test_the_link_can_be_pasted_and_what_is_none_is_said_so(
+def test_the_link_can_be_pasted_and_other_text_is_refused(
     stranger: BrowserContext, detent: Scene
 ) -> None:
     page = stranger.new_page()
@@ -68,7 +68,7 @@ def test_the_command_prints_such_a_link(stranger: BrowserContext, detent: Scene)
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
-def test_a_page_that_only_waits_hears_that_its_session_has_ended(
+def test_an_idle_page_is_notified_that_its_session_has_ended(
     stranger: BrowserContext, detent: Scene
 ) -> None:
     waiting = sign_in(stranger.new_page(), detent)

@@ -91,10 +91,10 @@ def test_actions_are_what_is_legal_and_cancel_asks_first(page: Page, detent: Sce
 
 
 def test_hostile_text_stays_text(page: Page, detent: Scene) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def hear(dialog: Dialog) -> None:
-        said.append(dialog.message)
+        messages.append(dialog.message)
         dialog.dismiss()
 
     page.on("dialog", hear)
@@ -116,7 +116,7 @@ def test_hostile_text_stays_text(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/inbox/{task_id}")
     expect(page.locator("#matter-title")).to_have_text(SHOWN)
     assert page.locator("img[src=x], main script").count() == 0
-    assert said == []
+    assert messages == []
 
 
 def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:

@@ -47,10 +47,12 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert demo.stdout is not None
-    with demo, demo.stdout as said:
-        assert any("The gateway listens on" in line for line in said)
+    with demo, demo.stdout as output:
+        assert any("The gateway listens on" in line for line in output)
         os.killpg(demo.pid, signal.SIGINT)  # a terminal signals the whole process group
-        assert "Stopped. All processes of the demo have ended; its data is deleted." in said.read()
+        assert (
+            "Stopped. All processes of the demo have ended; its data is deleted." in output.read()
+        )
     assert demo.returncode == INTERRUPTED
     assert list(tmp_path.iterdir()) == []
     assert [each for each in psutil.process_iter() if str(tmp_path) in _cwd(each)] == []
@@ -92,17 +94,17 @@ def test_a_person_may_accept_before_the_demo_does(
     monkeypatch: pytest.MonkeyPatch, accepts_at: int, typed: list[str], thanked: bool
 ) -> None:
     monkeypatch.setattr(demo_script, "PAUSE_S", 0)
-    said: list[str] = []
+    output: list[str] = []
     processes = PersonAccepts(accepts_at)
     script = DemoScript(
-        cast(DemoProcesses, processes), DemoOptions(said.append, open_browser=said.append)
+        cast(DemoProcesses, processes), DemoOptions(output.append, open_browser=output.append)
     )
     script.tasks["fix"] = "t"
     script._act_as_person(
         "Accept the work", "accept", "t", event="task_accepted", wait_s=REVIEW_WAIT_S
     )
     assert processes.typed == typed
-    assert ("You did it. Thank you." in said) is thanked
+    assert ("You did it. Thank you." in output) is thanked
 
 
 def _cwd(process: psutil.Process) -> str:

@@ -53,7 +53,7 @@ def test_a_unit_is_closed(unit: Path) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_stop_lets_running_work_end(unit: Path) -> None:
-    """Only the main process hears SIGTERM; the rest has its grace, which is shorter than ours."""
+    """Only the main process gets SIGTERM; the others have its grace, which is shorter than ours."""
     settings = settings_of(unit)
     assert settings["KillMode"] == ["mixed"]
     assert int(settings["TimeoutStopSec"][0]) * 1_000 > 2 * Settings().worker_grace_ms

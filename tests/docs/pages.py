@@ -76,7 +76,7 @@ class Reader:
             "DETENT_GATEWAY_PORT": str(self.port),
         }
         self.terminals: dict[str, subprocess.Popen[bytes]] = {}
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.shell = self._shell()
 
     def follow(self, page: Path) -> str:
@@ -88,7 +88,7 @@ class Reader:
                 text = text.replace(old, new)
             done += self.do(block, text)
         assert done, f"{page} has no commands"
-        return "".join(self.said)
+        return "".join(self.output)
 
     def write_files(self, page: Path) -> None:
         """The files of a page alone, for what has to be there before it is followed."""
@@ -133,17 +133,17 @@ class Reader:
         # A group, so that no command of the block can read what comes after it.
         self.shell.stdin.write(f"{{\n{text}\n}} </dev/null\nprintf '\\n{END}\\n'\n")
         self.shell.stdin.flush()
-        said: list[str] = []
+        output: list[str] = []
         patience = threading.Timer(PATIENCE_S, self.shell.kill)
         patience.start()
         for line in self.shell.stdout:
             if line.rstrip() == END:
                 patience.cancel()
-                self.said.extend(said)
-                return "".join(said)
-            said.append(line)
+                self.output.extend(output)
+                return "".join(output)
+            output.append(line)
         patience.cancel()
-        raise AssertionError(f"failed:\n{text}\n{''.join(said)}\n{self._logs()}")
+        raise AssertionError(f"failed:\n{text}\n{''.join(output)}\n{self._logs()}")
 
     # -- terminals -------------------------------------------------------------------------
 

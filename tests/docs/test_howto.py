@@ -48,14 +48,14 @@ def test_pages_about_an_installation_that_runs(reader: Reader) -> None:
         reader.follow(HOWTO / f"{page}.md")
         reader.enter(AT_REST)
     reader.follow(HOWTO / "from-queue-jsonl.md")
-    said = reader.enter("detent tasks --source chat")
-    assert said.count("sweep") == 3
+    output = reader.enter("detent tasks --source chat")
+    assert output.count("sweep") == 3
 
 
 def test_a_backup_is_restored(reader: Reader) -> None:
     reader.enter("detent submit sweep --hold --title kept")
-    said = reader.follow(HOWTO / "back-up.md")
-    assert "Clean: the log" in said
+    output = reader.follow(HOWTO / "back-up.md")
+    assert "Clean: the log" in output
     assert "kept" in reader.enter("detent tasks")
 
 
@@ -70,8 +70,8 @@ def test_a_plan_from_a_file(reader: Reader) -> None:
     files = HOWTO / "plans.md"
     reader.write_files(files)
     reader.start("terminal", "detent up --app work:app")
-    said = reader.follow(files)
-    assert "e2e tests of shop-1.4.0 passed" in said
+    output = reader.follow(files)
+    assert "e2e tests of shop-1.4.0 passed" in output
 
 
 @pytest.mark.parametrize("page", ["test-handlers", "critics"])

@@ -34,12 +34,12 @@ def test_the_first_task_of_the_readme_runs_tests_and_leaves_a_report(tmp_path: P
         for block in (first, second):
             text = block.text.replace(".venv/bin/", "").replace("5680", str(reader.port))
             reader.do(block, text)
-        said = "".join(reader.said)
+        output = "".join(reader.output)
         reader.enter("detent tasks --json > tasks.json")
         tasks = json.loads((reader.place / "tasks.json").read_text())["items"]
-    assert "a_discount_is_taken_off" in said
-    assert "Decision: PASS" in said
-    assert "QA-DECISION.md" in said
+    assert "a_discount_is_taken_off" in output
+    assert "Decision: PASS" in output
+    assert "QA-DECISION.md" in output
     assert {(each["project"], each["intent"]) for each in tasks} == {("demo", "runQA")}
     assert {each["state"] for each in tasks} <= {"todo", "doing", "done", "ready"}
 
@@ -54,9 +54,9 @@ def test_the_handler_of_the_readme_is_typed_as_printed(tmp_path: Path) -> None:
                 look = f"detent show $ID --json | grep -q '{SEEN[begin]}'"
                 reader.enter(f"until {look}; do sleep 0.1; done")
             reader.enter(line)
-        said = "".join(reader.said)
-    assert "Ship 1.4.0? (yes, no)" in said
-    assert "completed" in said
+        output = "".join(reader.output)
+    assert "Ship 1.4.0? (yes, no)" in output
+    assert "completed" in output
     assert (reader.place / "uploaded-shop-1.4.0.zip").read_text()
 
 

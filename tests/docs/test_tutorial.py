@@ -35,18 +35,18 @@ def home(tmp_path: Path) -> Path:
 
 def test_first_task(home: Path, installed: Installed) -> None:
     with Reader(home, bin_dir=installed()) as reader:
-        said = reader.follow(TUTORIAL / "first-task.md")
-    assert "hello, Grace" in said
-    assert "ended with 10" in said
-    assert "Clean: the log" in said
+        output = reader.follow(TUTORIAL / "first-task.md")
+    assert "hello, Grace" in output
+    assert "ended with 10" in output
+    assert "Clean: the log" in output
 
 
 def test_a_durable_handler(home: Path, installed: Installed) -> None:
     replaced = {"time.sleep(4)": HELD, "cat notes.txt": "touch go && cat notes.txt"}
     with Reader(home, replaced, bin_dir=installed()) as reader:
-        said = reader.follow(TUTORIAL / "durable-handler.md")
-    assert "run_cancelled" in said
-    assert "task_accepted" in said
+        output = reader.follow(TUTORIAL / "durable-handler.md")
+    assert "run_cancelled" in output
+    assert "task_accepted" in output
     notes = [note.split()[0] for note in (reader.place / "notes.txt").read_text().splitlines()]
     # A test that takes longer than its lease on a busy machine is made once more.
     assert notes == ["building", "testing", *["testing"] * notes[2:].count("testing"), "uploading"]
@@ -75,9 +75,9 @@ def test_the_durable_handler_uploads_wherever_it_dies(
 
 def test_an_agent_under_review(home: Path, installed: Installed) -> None:
     with Reader(home, bin_dir=installed()) as reader:
-        said = reader.follow(TUTORIAL / "agent-under-review.md")
-    assert "+    assert min(prices) >= 0" in said
-    assert "raise ValueError('negative price')" in said
+        output = reader.follow(TUTORIAL / "agent-under-review.md")
+    assert "+    assert min(prices) >= 0" in output
+    assert "raise ValueError('negative price')" in output
     assert "raise ValueError" in (reader.place / "shop" / "shop.py").read_text()
 
 
@@ -89,7 +89,7 @@ def test_many_machines(home: Path, installed: Installed, empty_postgres_url: str
         "kill -9 $(cat machine-2.pid)": "kill -9 $(cat machine-2.pid) && touch go",
     }
     with Reader(home, replaced, installed("postgres")) as reader:
-        said = reader.follow(TUTORIAL / "many-machines.md")
-    assert "Clean: the log" in said
-    assert "cancelled" in said
+        output = reader.follow(TUTORIAL / "many-machines.md")
+    assert "Clean: the log" in output
+    assert "cancelled" in output
     assert not (reader.place / ".detent").exists()

@@ -40,7 +40,7 @@ def findings(detent: Installation) -> dict[str, Any]:
     return {each["name"]: each for each in found if not each["well"]}
 
 
-def test_a_database_that_is_deleted_is_told_everywhere(detent: Installation) -> None:
+def test_a_database_that_is_deleted_is_reported_everywhere(detent: Installation) -> None:
     detent.start()
     assert is_ready(detent)
     (detent.data / "detent.db").unlink()
@@ -110,8 +110,8 @@ def test_it_waits_for_a_database_that_starts_later(detent: Installation, tmp_pat
             stderr=log,
         )
         try:
-            said = tmp_path / "log"
-            wait_until(lambda: "waiting for the database" in said.read_text(), "it waits")
+            output = tmp_path / "log"
+            wait_until(lambda: "waiting for the database" in output.read_text(), "it waits")
             assert process.poll() is None
             server.restart()
             wait_until((detent.data / "server.json").exists, "it serves")

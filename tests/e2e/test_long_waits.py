@@ -38,8 +38,8 @@ def patient(run: detent.Run, effects: str) -> list[str]:
 @app.intent("asking")
 def asking(run: detent.Run, effects: str) -> list[str]:
     before = run.step("before", mark, effects, "before")
-    said = run.ask("Ship it?", ["yes", "no"])
-    return [before, said, run.step("after", mark, effects, "after")]
+    reply = run.ask("Ship it?", ["yes", "no"])
+    return [before, reply, run.step("after", mark, effects, "after")]
 
 
 @app.intent("dial", capabilities_required=["phone"])

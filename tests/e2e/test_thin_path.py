@@ -18,8 +18,8 @@ app = detent.App()
 @app.intent("greet")
 def greet(run: detent.Run, name: str) -> dict:
     hello = run.step("hello", lambda: f"hello {name}")
-    said = run.ask("Shall I go on?", choices=["yes", "no"])
-    return {"hello": hello, "said": said}
+    reply = run.ask("Shall I go on?", choices=["yes", "no"])
+    return {"hello": hello, "reply": reply}
 
 
 @app.intent("slow")
@@ -103,8 +103,8 @@ def test_a_question_an_answer_a_rejection_and_an_acceptance(detent: Installation
     assert (task["state"], task["rounds"]) == ("completed", 1)
     jobs = detent.get(f"/api/tasks/{task_id}/jobs")["items"]
     assert [job["result"] for job in jobs] == [
-        {"hello": "hello world", "said": "yes"},
-        {"hello": "hello world", "said": "no"},
+        {"hello": "hello world", "reply": "yes"},
+        {"hello": "hello world", "reply": "no"},
     ]
 
 

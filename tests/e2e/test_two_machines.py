@@ -51,9 +51,9 @@ class Machine:
 
     def run(self, *arguments: str) -> str:
         with self.start(*arguments) as process:
-            said, _ = process.communicate(timeout=DEADLINE_S)
+            output, _ = process.communicate(timeout=DEADLINE_S)
             assert process.returncode == 0
-            return said
+            return output
 
 
 @contextmanager

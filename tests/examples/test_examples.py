@@ -36,26 +36,26 @@ def test_nightly_qa_is_reported_to_notion(home: Path, tmp_path: Path) -> None:
         notes = {"TOKEN": f"file:{token}", "PARENT": notion.parent, "URL": url}
         settings = "".join(f"export DETENT_NOTION_{key}={value}\n" for key, value in notes.items())
         reader.replaced["detent notion sync"] = f"{settings}detent notion sync"
-        said = reader.follow(EXAMPLES / "nightly-qa" / "README.md")
-        assert "- good: pass" in said
-        assert "- bad: FAIL" in said
-        assert "- empty: NO TESTS" in said
+        output = reader.follow(EXAMPLES / "nightly-qa" / "README.md")
+        assert "- good: pass" in output
+        assert "- bad: FAIL" in output
+        assert "- empty: NO TESTS" in output
         assert len(notion.rows("detent tasks")) == 4
 
 
 def test_code_review_waits_for_a_person(home: Path) -> None:
     with reader_of("code-review", home) as reader:
-        said = reader.follow(EXAMPLES / "code-review" / "README.md")
-    assert said.index("APPROVE. total()") < said.index("CHANGES REQUESTED: total()")
-    assert "$0.05" in said
+        output = reader.follow(EXAMPLES / "code-review" / "README.md")
+    assert output.index("APPROVE. total()") < output.index("CHANGES REQUESTED: total()")
+    assert "$0.05" in output
 
 
 def test_the_pipeline_switches(home: Path) -> None:
     with reader_of("pipeline", home) as reader:
-        said = reader.follow(EXAMPLES / "pipeline" / "README.md")
-    assert "step_switching_resource" in said
-    assert "holiday.mov.1080" in said
-    assert "drained" in said
+        output = reader.follow(EXAMPLES / "pipeline" / "README.md")
+    assert "step_switching_resource" in output
+    assert "holiday.mov.1080" in output
+    assert "drained" in output
 
 
 def test_the_shop_submits_in_its_own_transaction(home: Path, empty_postgres_url: str) -> None:
@@ -65,15 +65,15 @@ def test_the_shop_submits_in_its_own_transaction(home: Path, empty_postgres_url:
     }
     replaced["export SHOP_DATABASE"] = f"export SHOP_PORT={port} SHOP_DATABASE"
     with reader_of("fastapi-shop", home, replaced) as reader:
-        said = reader.follow(EXAMPLES / "fastapi-shop" / "README.md")
-    assert "Sold out." in said
-    assert "2030-0001" in said
+        output = reader.follow(EXAMPLES / "fastapi-shop" / "README.md")
+    assert "Sold out." in output
+    assert "2030-0001" in output
 
 
 def test_a_chat_answers(home: Path) -> None:
     with reader_of("chat-answers", home, {"8090": str(free_port())}) as reader:
-        said = reader.follow(EXAMPLES / "chat-answers" / "README.md")
-    assert "Deploy 1.4.0? Write: answer" in said
-    assert "Thank you, ada." in said
-    assert "was answered" in said
-    assert "Thank you, bob." not in said
+        output = reader.follow(EXAMPLES / "chat-answers" / "README.md")
+    assert "Deploy 1.4.0? Write: answer" in output
+    assert "Thank you, ada." in output
+    assert "was answered" in output
+    assert "Thank you, bob." not in output

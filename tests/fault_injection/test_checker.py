@@ -50,7 +50,7 @@ GOOD = (
 )
 
 
-def said(events: Sequence[Event] = GOOD, **more: Any) -> list[str]:
+def violations(events: Sequence[Event] = GOOD, **more: Any) -> list[str]:
     return problems(Evidence(log(*events), **{"jobs": {"j": "completed"}, **more}))
 
 
@@ -65,15 +65,15 @@ def test_a_good_history_passes() -> None:
         Line("do", "step:one", 2, 8),
         Line("past", "step:one", 2, 8),
     ]
-    assert said(history=history, effects={"j": lines}) == []
+    assert violations(history=history, effects={"j": lines}) == []
 
 
 def test_an_answer_that_the_log_has_is_no_problem() -> None:
     asked: Event = ("j", "job_created", "client", {"task_id": "t"})
     answered: Event = ("j", "wait_completed", "client", {"outcome": "answered"})
     history = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
-    assert said((asked, answered), history=history) == []
-    assert len(said((asked,), history=history)) == len(history)
+    assert violations((asked, answered), history=history) == []
+    assert len(violations((asked,), history=history)) == len(history)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_answer_that_the_log_has_is_no_problem() -> None:
     ],
 )
 def test_a_broken_log_is_seen(events: Sequence[Event], promise: str) -> None:
-    assert any(each.startswith(promise) for each in said(events)), said(events)
+    assert any(each.startswith(promise) for each in violations(events)), violations(events)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_broken_log_is_seen(events: Sequence[Event], promise: str) -> None:
     ],
 )
 def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> None:
-    (found,) = said(effects={"j": lines})
+    (found,) = violations(effects={"j": lines})
     assert found.startswith("P6")
     assert what in found
 
@@ -121,12 +121,12 @@ def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> N
     ],
 )
 def test_a_false_answer_is_seen(history: list[Op], promise: str) -> None:
-    found = said(history=history, jobs={"j": "failed"})
+    found = violations(history=history, jobs={"j": "failed"})
     assert any(each.startswith(promise) for each in found), found
 
 
 def test_work_that_is_left_behind_is_seen() -> None:
-    assert [each[:2] for each in said(jobs={"j": "queued"})] == ["P3"]
+    assert [each[:2] for each in violations(jobs={"j": "queued"})] == ["P3"]
 
 
 def test_a_gap_or_a_turn_in_the_log_is_seen() -> None:
@@ -147,7 +147,7 @@ def test_an_invocation_without_an_end_is_unknown() -> None:
     ]
 
 
-def test_a_storm_in_which_nothing_happens_fails() -> None:
+def test_a_chaos_run_in_which_nothing_happens_fails() -> None:
     found = too_little(Report(Plan(minutes=1)))
     names = ("submit ok", "job_completed", "reclaimed", "submit unknown", "kinds of faults")
     read = ("events by WebSocket", "events by SSE", "events by pages", "webhook messages")
@@ -156,7 +156,7 @@ def test_a_storm_in_which_nothing_happens_fails() -> None:
         assert any(name in each for each in found), found
 
 
-def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chaos_run_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([True, True, False, True])
     quiet: Any = SimpleNamespace(
         start=lambda: None, end=lambda: None, started=Counter(), done=Counter()

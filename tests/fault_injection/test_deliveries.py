@@ -93,7 +93,7 @@ LAST = message(12, "c")
         [*DELIVERED, LAST, DELIVERED[4]],
     ],
 )
-def test_a_webhook_that_was_told_everything(messages: list[Message]) -> None:
+def test_a_webhook_that_was_sent_everything(messages: list[Message]) -> None:
     assert webhook_problems(messages, LOG) == []
 
 

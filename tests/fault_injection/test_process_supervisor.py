@@ -7,7 +7,7 @@ from verification.fault_injection.environment import SETTINGS
 from verification.fault_injection.process_supervisor import Child, ProcessSpec, ProcessSupervisor
 
 
-def test_who_asks_twice_is_told_the_same_and_the_dead_get_no_signals(
+def test_a_second_wait_returns_the_same_and_dead_processes_get_no_signals(
     supervisor: ProcessSupervisor, where: Path
 ) -> None:
     data = where / "data"

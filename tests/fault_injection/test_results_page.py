@@ -19,7 +19,7 @@ def test_the_simulation_is_cut_into_runs() -> None:
     assert faults.shards(1_200_000) == [500_000, 500_000, 200_000]
 
 
-def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
+def test_the_results_page_keeps_what_was_not_run_again(tmp_path: Path) -> None:
     page = tmp_path / "effects.md"
     faults.enter([Line("races", "sqlite", "1", "5 races"), Line("disk", "sqlite", "1", "x")], page)
     faults.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)

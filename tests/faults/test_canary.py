@@ -50,7 +50,7 @@ def s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def said() -> Iterator[io.StringIO]:
+def log_text() -> Iterator[io.StringIO]:
     """The program's log, in both of its forms."""
     stream = io.StringIO()
     handlers = [logging.StreamHandler(stream) for _ in range(2)]
@@ -71,18 +71,18 @@ def files_with_it(directory: Path) -> list[str]:
     return found
 
 
-def test_a_secret_is_in_nothing_that_is_kept(s: Scene, said: io.StringIO) -> None:
+def test_a_secret_is_in_nothing_that_is_kept(s: Scene, log_text: io.StringIO) -> None:
     s.script(TALKATIVE, BAD_LOSER, secrets={"API_KEY": "env:HELD_BY_THE_OPERATOR"})
     task_id = s.submit()
     with s.working():
         s.rests("blocked")
         s.do(c.AnswerTask(task_id, "no"))
         s.rests("failed")
-    logging.getLogger("detent").warning("it said %s", CANARY)
+    logging.getLogger("detent").warning("it reported %s", CANARY)
     answers = [look(s.core, OWNER, task_id=task_id) for look in (show_task, task_events, why)]
-    shown = json.dumps(answers, default=str) + str(s.events()) + s.output() + said.getvalue()
+    shown = json.dumps(answers, default=str) + str(s.events()) + s.output() + log_text.getvalue()
     assert CANARY not in shown
     assert files_with_it(s.core.settings.data_dir) == []
-    # It was really said, and really taken out.
+    # It was really logged, and really redacted.
     assert redaction.REPLACED in s.output()
-    assert redaction.REPLACED in said.getvalue()
+    assert redaction.REPLACED in log_text.getvalue()

@@ -33,7 +33,7 @@ def armed(text: str, tmp_path: Path) -> dict[str, str]:
     return {"DETENT_FAILPOINTS": text, "DETENT_TESTING": "1", "DETENT_FAILPOINTS_LOG": log}
 
 
-def test_every_name_stands_in_the_code_and_every_call_has_a_name() -> None:
+def test_every_name_is_in_the_code_and_every_call_has_a_name() -> None:
     called = {
         name
         for path in SOURCE.rglob("*.py")

@@ -181,7 +181,7 @@ def texts(scraps: tuple[str, ...]) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(scraps) | anything, max_size=10).map("".join)
 
 
-def said_to(parse: Parser, text: str) -> str | None:
+def message_of(parse: Parser, text: str) -> str | None:
     """The message of a refusal, for the author of the text; None if it was read."""
     try:
         parse(text)
@@ -207,7 +207,7 @@ def test_a_parser_reads_or_refuses(name: str) -> None:
     @given(texts(scraps))
     def read(text: str) -> None:
         begun_s = time.thread_time()
-        assert said_to(parse, text) != ""
+        assert message_of(parse, text) != ""
         assert time.thread_time() - begun_s < SLOWEST_S
 
     read()

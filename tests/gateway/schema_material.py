@@ -145,7 +145,7 @@ def named(gateway: Installation, owner: httpx2.Client) -> None:
 # ---- requests that should be answered well ---------------------------------------------------
 
 
-class LoadRequest:
+class GeneratedRequest:
     """A request to an operation."""
 
     def __init__(self, method: str, path: str, content: bytes | None, media_type: str) -> None:
@@ -155,14 +155,16 @@ class LoadRequest:
         self.headers = {} if content is None else {"Content-Type": media_type}
 
 
-def wanted(gateway: Installation, method: str, path: str, operation: Json) -> Iterator[LoadRequest]:
+def wanted(
+    gateway: Installation, method: str, path: str, operation: Json
+) -> Iterator[GeneratedRequest]:
     """The operation with what the document gives as an example, for everything that there is."""
     owner = owner_of(gateway)
     content, media_type = _content(gateway, operation)
     if "{session_id}" in path:
         gateway.session_of(gateway.token)
     for target in targets(owner, path):
-        yield LoadRequest(method, target, content, media_type)
+        yield GeneratedRequest(method, target, content, media_type)
 
 
 def _content(gateway: Installation, operation: Json) -> tuple[bytes | None, str]:

@@ -68,7 +68,7 @@ def test_a_revoked_token_is_not_brought_back_by_a_start(tmp_path: Path) -> None:
         assert list(view.rows("tokens")) == ["other"]
 
 
-def test_a_lost_file_is_made_anew(tmp_path: Path) -> None:
+def test_a_lost_file_is_made_again(tmp_path: Path) -> None:
     core = core_in(tmp_path)
     file = ensure_token(core)
     old = file.read_text().strip()
@@ -121,7 +121,7 @@ def test_a_token_expires(gateway: Installation, owner: httpx2.Client) -> None:
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_a_token_made_elsewhere_is_known_at_once(gateway: Installation) -> None:
+def test_a_token_made_elsewhere_is_known_immediately(gateway: Installation) -> None:
     gateway.client().get("/status")
     assert gateway.client(gateway.token_for(Scope.READ)).get("/status").status_code == 200
 
@@ -193,7 +193,7 @@ def test_no_answer_may_be_read_or_framed_by_another_site(owner: httpx2.Client) -
         assert headers["cache-control"] == "no-store"
 
 
-def test_no_other_site_is_told_what_it_may_ask(owner: httpx2.Client) -> None:
+def test_no_other_origin_gets_cors_headers(owner: httpx2.Client) -> None:
     asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     for path in ("/api/tasks", "/add", "/api/login"):
         answer = owner.options(path, headers=asked)

@@ -274,7 +274,7 @@ def test_a_query_that_is_wrong(gateway: Installation, owner: httpx2.Client, quer
     answer = owner.get(f"/api/tasks?{query}")
     problem = answer.json()
     assert (answer.status_code, problem["field"]) == (422, QUERIES[query]), answer.text
-    assert problem["detail"].startswith(QUERIES[query]), "said of the field by its name"
+    assert problem["detail"].startswith(QUERIES[query]), "the message names the field"
     assert "Input should" not in problem["detail"]
 
 

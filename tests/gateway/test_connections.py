@@ -111,7 +111,7 @@ def test_a_body_that_trickles_is_answered_with_408(tmp_path: Path, path: str) ->
         assert found.startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_body_that_nobody_reads_does_not_hold_the_connection(
+def test_an_unread_body_does_not_hold_the_connection(
     gateway: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request is refused for its missing token; the rest of its body is not waited for."""
@@ -290,7 +290,7 @@ class Few(Processes):
         return {**super().environment, **dict.fromkeys(names, "3600000")}
 
 
-def test_2000_half_open_requests_keep_nobody_from_being_served(tmp_path: Path) -> None:
+def test_other_requests_are_served_during_2000_half_open_requests(tmp_path: Path) -> None:
     attacked = Few(tmp_path)
     attacked.start()
     try:

@@ -62,7 +62,7 @@ def test_an_empty_file_is_a_file(owner: httpx2.Client, run_id: str) -> None:
         ("what.ever", BYTES),
     ],
 )
-def test_no_type_is_told_that_a_browser_would_act_on(
+def test_no_type_is_sent_that_a_browser_would_execute(
     owner: httpx2.Client, run_id: str, name: str, media_type: str
 ) -> None:
     put(owner, run_id, name, b"<script>alert(1)</script>")
@@ -75,8 +75,8 @@ def test_a_name_cannot_break_out_of_its_header(gateway: Installation, run_id: st
     attach_evidence(gateway.core, OWNER, run_id, name, BytesIO(b"x"))
     got = gateway.client().get(f"/api/runs/{run_id}/evidence/{name}")
     assert got.content == b"x"
-    said = got.headers["content-disposition"]
-    assert said == "attachment; filename*=UTF-8''a%22%3B%E2%80%AEgnp.exe"
+    disposition = got.headers["content-disposition"]
+    assert disposition == "attachment; filename*=UTF-8''a%22%3B%E2%80%AEgnp.exe"
 
 
 @pytest.mark.parametrize("name", ["../secret", "a/../b", ".hidden", "a/.b", "a//b", "a\x1bb", ""])

@@ -177,7 +177,7 @@ def messages_after(gateway: Installation, before: int) -> list[Message]:
     return [message for message in found if message["type"] in kinds]
 
 
-def test_a_board_task_is_told_done_blocked_and_cancelled(
+def test_a_board_task_is_reported_done_blocked_and_cancelled(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     before = gateway.head()
@@ -190,7 +190,7 @@ def test_a_board_task_is_told_done_blocked_and_cancelled(
     assert found == [(done, "done"), (blocked, "blocked"), (blocked, "cancelled")]
 
 
-def test_a_review_task_is_told_its_question_and_its_ends(
+def test_a_review_task_is_reported_with_its_question_and_its_ends(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     before = gateway.head()
@@ -214,7 +214,7 @@ def test_a_review_task_is_told_its_question_and_its_ends(
     assert question["options"] == ["a", "b"]
 
 
-def test_a_subtask_under_review_is_told_completed(
+def test_a_subtask_under_review_is_reported_completed(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     parent = submit(owner)

@@ -26,10 +26,10 @@ def joined(gateway: Installation) -> Iterator[tuple[ClientConnection, Iterator[i
     stream = gateway.client().stream("GET", "/api/events", params={"cursor": before})
     with socket_to(gateway, f"?cursor={before}") as socket, stream as response:
         until(lambda: sum(map(len, gateway.hub._live.values())) >= 2)
-        yield socket, told_positions(response), before
+        yield socket, sent_positions(response), before
 
 
-def told_positions(response: httpx2.Response) -> Iterator[int]:
+def sent_positions(response: httpx2.Response) -> Iterator[int]:
     for line in response.iter_lines():
         if line.startswith("data: "):
             message = json.loads(line[6:])

@@ -91,7 +91,7 @@ def test_two_submissions_with_one_key_make_one_task(gated: tuple[Installation, G
     assert sorted(answer["repeated"] for answer in answers) == [False] + [True] * 7
 
 
-def test_a_store_that_is_away_is_not_an_acknowledgement(
+def test_an_unavailable_store_is_not_an_acknowledgement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> AbstractContextManager[WriteTransaction]:

@@ -48,7 +48,7 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
 
 def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
     """A request that is let through or not, and does nothing if it is."""
-    plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "nobody")
+    plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "unknown")
     ids = ("task_id", "job_id", "run_id", "session_id", "intake_id", "part")
     url = plain.format(**dict.fromkeys(ids, "no"))
     query = "?follow=false" if path == "/api/events" else ""
@@ -108,7 +108,7 @@ def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Instal
         check_scopes_declared([undeclared])
 
 
-def test_the_gateway_itself_looks_at_what_its_routes_declare(
+def test_the_gateway_itself_checks_what_its_routes_declare(
     gateway: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from starlette.routing import Route
@@ -170,7 +170,7 @@ def test_rights_are_what_the_servers_record_of_the_token_says(gateway: Installat
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
-def test_nobody_says_who_they_are_or_when_it_was(
+def test_no_request_sets_its_actor_or_its_time(
     gateway: Installation, owner: httpx2.Client, claim: dict[str, Any]
 ) -> None:
     before = gateway.head()
@@ -187,7 +187,7 @@ def test_every_route_with_a_body_takes_one_media_type(
     others = {"/api/bulk/lines": "application/json"}
     for method, path in SCOPES:
         if method in ("POST", "PUT", "PATCH") and "{file" not in path and path != "/api/logout":
-            url = path.format(task_id="no", job_id="no", run_id="no", part="no", name="nobody")
+            url = path.format(task_id="no", job_id="no", run_id="no", part="no", name="unknown")
             for given in (others.get(path, "application/x-ndjson"), "text/plain", ""):
                 answer = owner.request(method, url, content=b"{}", headers={"Content-Type": given})
                 found = (answer.status_code, answer.json()["code"])

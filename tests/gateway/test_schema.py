@@ -24,7 +24,7 @@ from schemathesis.generation import GenerationMode
 
 from detent.integrations.metrics import Metrics
 from tests.gateway.installation import DEADLINE_S, Installation, installed
-from tests.gateway.schema_material import LoadRequest, fill, owner_of, run_token, wanted
+from tests.gateway.schema_material import GeneratedRequest, fill, owner_of, run_token, wanted
 
 #: The routes are dealt out, so that several processes can share the work.
 SHARDS = 16
@@ -88,7 +88,7 @@ class Attack:
         return every[shard::SHARDS]
 
     def examine(self, operation: Any) -> None:
-        """Everything that is made up for one operation."""
+        """Everything that is generated for one operation."""
         self.sent = self.well = 0
         self.say_well(operation)
         self.agent = run_token(self.gateway)
@@ -179,7 +179,7 @@ class Attack:
             answers.append(f"{each.path}: {answer.text[:200]}")
         raise AssertionError(f"{method} {path} was never answered well: {answers}")
 
-    def _ask(self, each: LoadRequest, token: str) -> Any:
+    def _ask(self, each: GeneratedRequest, token: str) -> Any:
         query = {"follow": "false"} if each.path == FOLLOWING else None
         headers = {**each.headers, "Authorization": f"Bearer {token}"}
         return owner_of(self.gateway).request(

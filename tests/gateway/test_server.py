@@ -1,4 +1,4 @@
-"""The server's life: up on a port, busy ports said plainly, down within its time."""
+"""The server's life: up on a port, busy ports reported, down within its time."""
 
 import socket
 import threading
@@ -18,7 +18,7 @@ from tests.gateway.installation import DEADLINE_S, Installation, installed, unti
 from tests.gateway.readers import raw_socket, socket_to, until_closed
 
 
-def test_a_port_that_is_taken_is_said_plainly(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_plainly(tmp_path: Path) -> None:
     with installed(tmp_path) as gateway:
         settings = Settings(store_data_dir=str(tmp_path), gateway_port=gateway.port)
         other = Core(gateway.core.store, gateway.core.engine, settings)
@@ -27,7 +27,7 @@ def test_a_port_that_is_taken_is_said_plainly(tmp_path: Path) -> None:
     assert raised.value.setting == "gateway.port"
 
 
-def test_answers_are_not_held_back_to_fill_packets() -> None:
+def test_answers_are_not_delayed_to_fill_packets() -> None:
     """asyncio switches that delay off only for sockets that are named as TCP."""
     listening = server_module._listen("127.0.0.1", 0)
     with listening:
@@ -68,7 +68,9 @@ def refused(gateway: Installation) -> bool:
     return False
 
 
-def test_stopping_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_does_not_wait_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that keeps its connection and sends nothing does not hold the gateway up."""
     monkeypatch.setattr(server_module, "GRACE_S", 1)
     with (

@@ -139,7 +139,7 @@ def test_health_and_ready_are_open_and_say_one_word(gateway: Installation) -> No
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
 
 
-def test_the_reasons_of_the_health_are_behind_the_door(owner: httpx2.Client) -> None:
+def test_the_reasons_of_the_health_need_authentication(owner: httpx2.Client) -> None:
     verdict = owner.get("/api/health").json()
     assert {reason["figure"] for reason in verdict["reasons"]} == {
         "success_rate",
@@ -197,7 +197,7 @@ def test_reject_returns_it_with_the_comment(gateway: Installation, owner: httpx2
     assert (task["comment"], task["rounds"]) == ("too short", 1)
 
 
-def test_a_second_different_answer_is_told_the_first(
+def test_a_second_different_answer_gets_the_first(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     task_id = submitted(owner, run=True)
@@ -269,7 +269,7 @@ def test_a_task_carries_its_version_as_its_entity_tag(owner: httpx2.Client) -> N
     assert moved.headers["ETag"] == owner.get(f"/api/tasks/{task_id}").headers["ETag"] != tag
 
 
-def test_a_verdict_is_bound_to_what_was_looked_at(
+def test_a_verdict_is_bound_to_what_was_reviewed(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     task_id = submitted(owner, run=True)
@@ -327,7 +327,7 @@ def test_one_key_makes_one_thing(
     assert gateway.head() == before
 
 
-def test_a_repeated_add_says_where_the_task_stands_now(
+def test_a_repeated_add_reports_the_current_state_of_the_task(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     headers = {"Idempotency-Key": "add and see"}
@@ -344,6 +344,14 @@ def test_header_and_field_must_name_the_same_key(owner: httpx2.Client) -> None:
         headers={"Idempotency-Key": "two"},
     )
     assert (answer.status_code, answer.json()["field"]) == (409, "Idempotency-Key")
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1_000])
+def test_the_error_for_a_wrong_key_names_the_header(owner: httpx2.Client, key: str) -> None:
+    headers = {"Idempotency-Key": key}
+    answer = owner.post("/api/tasks", json={"intent": "runQA"}, headers=headers)
+    assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
+    assert answer.json()["detail"].startswith("Idempotency-Key must have 1 to ")
 
 
 def test_the_log_names_who_asked(gateway: Installation, owner: httpx2.Client) -> None:

@@ -63,7 +63,7 @@ def test_any_bytes_are_read_or_refused_in_words(body: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5))
-def test_a_key_stands_once(keys: list[str]) -> None:
+def test_a_key_is_given_once(keys: list[str]) -> None:
     body = "{" + ",".join(f'"{key}": 1' for key in keys) + "}"
     if len(set(keys)) == len(keys):
         assert decode(body.encode(), LIMITS) == dict.fromkeys(keys, 1)
@@ -72,7 +72,7 @@ def test_a_key_stands_once(keys: list[str]) -> None:
             decode(body.encode(), LIMITS)
 
 
-def test_a_key_that_is_written_in_two_ways_stands_twice() -> None:
+def test_a_key_that_is_written_in_two_ways_is_given_twice() -> None:
     with pytest.raises(DetentError, match="twice in"):
         decode(b'{"a": 1, "\\u0061": 2}', LIMITS)
 
@@ -110,7 +110,7 @@ def test_larger_numbers(text: bytes) -> None:
     assert raised.value.code == "unreadable"
 
 
-def test_a_parameter_stands_once_in_a_query() -> None:
+def test_a_parameter_is_given_once_in_a_query() -> None:
     assert once([("a", "1"), ("b", "2")]) == {"a": "1", "b": "2"}
     with pytest.raises(DetentError, match="twice in"):
         once([("a", "1"), ("a", "1")])

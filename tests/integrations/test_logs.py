@@ -187,7 +187,7 @@ def test_a_bad_reference_says_what_to_set(reference: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         ("Bearer detent_" + "x" * 43, "Bearer [secret]"),
         ("key whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "key [secret]"),
@@ -195,8 +195,8 @@ def test_a_bad_reference_says_what_to_set(reference: str, words: str) -> None:
         ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
     ],
 )
-def test_some_secrets_are_recognized_by_their_form(said: str, shown: str) -> None:
-    assert redaction.redact(said) == shown
+def test_some_secrets_are_recognized_by_their_form(text: str, shown: str) -> None:
+    assert redaction.redact(text) == shown
 
 
 def test_variables_are_secret_by_their_names() -> None:

@@ -21,7 +21,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-class Asking:
+class NotionRequests:
     """A plain client, with a clock that never limits the rate of requests."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Asking:
 
 
 @pytest.fixture
-def notion() -> Asking:
-    made = Asking()
+def notion() -> NotionRequests:
+    made = NotionRequests()
     body = {
         "parent": {"type": "page_id", "page_id": made.server.parent},
         "title": [{"type": "text", "text": {"content": "table"}}],
@@ -65,7 +65,7 @@ def refused(reply: Reply) -> tuple[int, str]:
     return reply.status, reply.document["code"]
 
 
-def test_valid_requests_are_accepted(notion: Asking) -> None:
+def test_valid_requests_are_accepted(notion: NotionRequests) -> None:
     values = {
         "Name": {"title": text("one")},
         "ID": {"rich_text": text("x")},
@@ -94,12 +94,14 @@ def test_valid_requests_are_accepted(notion: Asking) -> None:
         ({"content_type": "text/plain"}, (400, "invalid_request")),
     ],
 )
-def test_headers(notion: Asking, headers: dict[str, str | None], expected: tuple[int, str]) -> None:
+def test_headers(
+    notion: NotionRequests, headers: dict[str, str | None], expected: tuple[int, str]
+) -> None:
     reply = notion.ask("POST", "/v1/pages", notion.page(Name={"title": []}), **headers)
     assert refused(reply) == expected
 
 
-def test_bodies(notion: Asking) -> None:
+def test_bodies(notion: NotionRequests) -> None:
     assert refused(notion.ask("POST", "/v1/pages", b"{")) == (400, "invalid_json")
     large = notion.page(Name={"title": text("x" * 500_000)})
     assert refused(notion.ask("POST", "/v1/pages", large)) == (413, "validation_error")
@@ -129,13 +131,13 @@ def test_bodies(notion: Asking) -> None:
     ],
     ids=lambda each: str(each)[:40],
 )
-def test_invalid_values_are_refused(notion: Asking, properties: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(notion: NotionRequests, properties: dict[str, Any]) -> None:
     made = notion.ask("POST", "/v1/pages", notion.page(**properties))
     assert refused(made) == (400, "validation_error")
     assert notion.server.pages == {}
 
 
-def test_content_of_a_page(notion: Asking) -> None:
+def test_content_of_a_page(notion: NotionRequests) -> None:
     code = {"object": "block", "type": "code", "code": {"rich_text": [], "language": "json"}}
     plain = {"type": "paragraph", "paragraph": {"rich_text": text("x")}}
     wrong: list[Any] = [
@@ -152,7 +154,7 @@ def test_content_of_a_page(notion: Asking) -> None:
     assert right.status == 200
 
 
-def test_parents_of_a_page(notion: Asking) -> None:
+def test_parents_of_a_page(notion: NotionRequests) -> None:
     database = {"type": "database_id", "database_id": notion.database["id"]}
     for parent, code in (
         (database, (400, "validation_error")),
@@ -164,7 +166,7 @@ def test_parents_of_a_page(notion: Asking) -> None:
         )
 
 
-def test_changing_a_page(notion: Asking) -> None:
+def test_changing_a_page(notion: NotionRequests) -> None:
     made = notion.ask("POST", "/v1/pages", notion.page(Name={"title": text("x")}))
     path = f"/v1/pages/{made.document['id']}"
     assert refused(notion.ask("PATCH", path, {"archived": True})) == (400, "validation_error")
@@ -204,7 +206,7 @@ def test_changing_a_page(notion: Asking) -> None:
     ],
 )
 def test_invalid_databases_are_refused(
-    notion: Asking, change: dict[str, Any], code: tuple[int, str]
+    notion: NotionRequests, change: dict[str, Any], code: tuple[int, str]
 ) -> None:
     body = {
         "parent": {"type": "page_id", "page_id": notion.server.parent},
@@ -215,7 +217,7 @@ def test_invalid_databases_are_refused(
     assert len(notion.server.databases) == 1
 
 
-def test_invalid_queries_are_refused(notion: Asking) -> None:
+def test_invalid_queries_are_refused(notion: NotionRequests) -> None:
     path = f"/v1/data_sources/{notion.source}/query"
     wrong: list[dict[str, Any]] = [
         {"filter": {"property": "Nothing", "rich_text": {"equals": "x"}}},
@@ -232,7 +234,7 @@ def test_invalid_queries_are_refused(notion: Asking) -> None:
     assert refused(notion.ask("GET", "/v1/blocks/none/children")) == (404, "object_not_found")
 
 
-def test_long_lists_come_in_pages(notion: Asking) -> None:
+def test_long_lists_come_in_pages(notion: NotionRequests) -> None:
     for number in range(5):
         notion.ask("POST", "/v1/pages", notion.page(Name={"title": text(str(number))}))
     path = f"/v1/data_sources/{notion.source}/query"
@@ -243,7 +245,7 @@ def test_long_lists_come_in_pages(notion: Asking) -> None:
     assert (len(second["results"]), second["has_more"], second["next_cursor"]) == (3, False, None)
 
 
-def test_a_fast_client_gets_retry_after(notion: Asking) -> None:
+def test_a_fast_client_gets_retry_after(notion: NotionRequests) -> None:
     notion.now = 1_000
     codes = []
     for _ in range(MAX_PER_SECOND + 1):

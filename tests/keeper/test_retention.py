@@ -67,7 +67,7 @@ def left(core: Core, run_id: str) -> Path:
     """The directory of a run, with output in it."""
     path = core.settings.data_dir / "runs" / run_id
     path.mkdir(parents=True)
-    (path / "output.log").write_text("said")
+    (path / "output.log").write_text("text")
     return path
 
 
@@ -159,15 +159,15 @@ def test_output_has_its_own_retention_time(core: Core, clock: VirtualClock) -> N
         assert not (path / "output.log").exists()
         return
     old, live = done(core, "t"), done(core, "u", lifecycle="review")
-    outputs.append([Piece(each, 0, b"said") for each in (old, live, "missing-r1")])
+    outputs.append([Piece(each, 0, b"text") for each in (old, live, "missing-r1")])
     assert retention_sweep.run(core) == 1  # of a run that is gone
     clock.advance(seconds=29 * DAY_S)
     retention_sweep.run(core)
-    assert outputs.read(old, 0, 10) == b"said"
+    assert outputs.read(old, 0, 10) == b"text"
     core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_output_days=2)
     assert retention_sweep.run(core) == 1
     assert outputs.read(old, 0, 10) == b""
-    assert outputs.read(live, 0, 10) == b"said"
+    assert outputs.read(live, 0, 10) == b"text"
 
 
 # ---- directories ---------------------------------------------------------------------------

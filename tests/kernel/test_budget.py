@@ -138,13 +138,13 @@ def test_a_run_gets_the_least_that_is_left_from_itself_to_the_root() -> None:
     assert reserve([]) == Reserved(None)
 
 
-def test_a_run_does_not_start_on_an_empty_purse() -> None:
+def test_a_run_does_not_start_on_an_empty_budget() -> None:
     full = Budget("own", 500)
     assert reserve([full, Budget("root", 100, spent=100)]) == Exhausted("root", spent=True)
     assert reserve([full, Budget("root", 100, spent=130)]) == Exhausted("root", spent=True)
 
 
-def test_the_emptiest_purse_decides_wherever_it_stands() -> None:
+def test_the_smallest_remaining_budget_decides_at_any_level() -> None:
     line = [Budget("own", 1), Budget("parent", 100, spent=100), Budget("root", 1)]
     assert reserve(line) == Exhausted("parent", spent=True)
 

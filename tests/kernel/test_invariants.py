@@ -147,7 +147,7 @@ def test_a_row_runs_only_by_a_claim() -> None:
     assert broken == Offence(3, 0, "the row is running, its last state event is job_created")
 
 
-def test_a_row_that_rests_is_held_by_nobody() -> None:
+def test_a_row_that_rests_is_held_by_no_worker() -> None:
     assert rest_holds_no_lease(PARKED, row("parked")) is None
     broken = rest_holds_no_lease(PARKED, row("parked", "w"))
     assert broken == Offence(4, 2, "the row is parked and held by w")

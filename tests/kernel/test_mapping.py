@@ -61,7 +61,7 @@ def test_states_of_one_board_come_back_from_the_other(lifecycle: str) -> None:
         ("resource", "working"),
     ],
 )
-def test_a_blocked_task_is_told_by_its_reason(lifecycle: str, reason: str, status: str) -> None:
+def test_a_blocked_task_is_mapped_by_its_reason(lifecycle: str, reason: str, status: str) -> None:
     view = seen(lifecycle, "blocked", reason, retries_left=2)
     assert view.other == "blocked"
     assert (view.mcp, view.a2a) == (status, f"TASK_STATE_{status.upper()}")

@@ -177,7 +177,7 @@ def test_a_step_that_needs_itself() -> None:
         plan_of(a="", b="b")
 
 
-def test_a_step_that_stands_there_twice() -> None:
+def test_a_step_that_is_listed_twice() -> None:
     with pytest.raises(Invalid, match=r"'a' is in the plan twice, first as steps\[0\]"):
         validate({"steps": [{"name": "a"}, {"name": "a"}]})
 

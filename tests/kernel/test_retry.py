@@ -80,7 +80,7 @@ def test_every_class_has_a_rule(policy: RetryPolicy) -> None:
 
 
 @pytest.mark.parametrize("policy", [BOARD, REVIEW], ids=["board", "review"])
-def test_a_dependency_is_looked_at_every_five_minutes_without_limit(policy: RetryPolicy) -> None:
+def test_a_dependency_is_checked_every_five_minutes_without_limit(policy: RetryPolicy) -> None:
     found = verdict(policy, FailureClass.DEPENDENCY, {"dependency": 10_000}, 0, NOW)
     assert found == Again(NOW + 300 * S, immediate=False, counted=True, retries_left=None)
     assert retries_left(policy, FailureClass.DEPENDENCY, {"dependency": 10_000}, 0) is None

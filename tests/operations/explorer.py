@@ -224,14 +224,14 @@ def _of_job(job: Job | None) -> tuple[Any, ...]:
 
 def act(client: OperationsClient, verb: str, task: Task) -> Any:
     """Carry out an action as a person would."""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if verb == "answer":
         options = task.blocked_detail.get("options") or ["yes"]
-        said = {"answer": options[0]}
+        fields = {"answer": options[0]}
     if verb == "raise":
         dollars = max(task.spent, task.budget or 0) / 1_000_000 + 1
         return client.call("edit_task", task_id=task.id, max_budget_usd=dollars)
-    return client.call(f"{verb}_task", task_id=task.id, **said)
+    return client.call(f"{verb}_task", task_id=task.id, **fields)
 
 
 def attempted(action: Action) -> DetentError | None:

@@ -25,7 +25,7 @@ def events(client: OperationsClient) -> list[dict[str, Any]]:
         return [shown_event(each) for each in view.events(0, 1_000, stream="@system")]
 
 
-def said(client: OperationsClient) -> list[tuple[str, str, str]]:
+def limit_events(client: OperationsClient) -> list[tuple[str, str, str]]:
     return [(each["subject"], each["name"], each["actor"]) for each in events(client)]
 
 
@@ -54,7 +54,7 @@ def test_the_keeper_ends_a_pause_when_its_time_is_over(client: OperationsClient)
     assert names(client) == ["project:p"], "its end is not in the log yet"
     assert timers.run(client.core) == 1
     assert timers.run(client.core) == 0
-    assert said(client)[-1] == ("project:p", "pause_ended", "clock")
+    assert limit_events(client)[-1] == ("project:p", "pause_ended", "clock")
     assert events(client)[-1]["data"] == {"outcome": "expired"}
     assert names(client) == []
 
@@ -87,7 +87,7 @@ def test_a_drain_is_an_event(client: OperationsClient) -> None:
     client.core.engine.transaction(lambda tx: tx.put_rows("workers", {"w": {}}))
     client.call("drain_worker", name="w")
     client.call("undrain_worker", name="w")
-    assert said(client) == [
+    assert limit_events(client) == [
         ("worker:w", "pause_set", "owner"),
         ("worker:w", "pause_ended", "owner"),
     ]
@@ -101,7 +101,7 @@ def test_what_the_file_changes_is_an_event_and_what_it_keeps_is_none(
     for tables in (first, first, second, second, {}):
         client.core.limits = limits_from({"limits": tables})
         save_limits(client.core)
-    assert [(subject, name) for subject, name, _ in said(client)] == [
+    assert [(subject, name) for subject, name, _ in limit_events(client)] == [
         ("intent:build", "limit_set"),
         ("key:k", "pause_set"),
         ("intent:build", "limit_set"),
@@ -110,7 +110,7 @@ def test_what_the_file_changes_is_an_event_and_what_it_keeps_is_none(
         ("intent:build", "limit_ended"),
         ("project:p", "limit_ended"),
     ]
-    assert {actor for *_, actor in said(client)} == {"config"}
+    assert {actor for *_, actor in limit_events(client)} == {"config"}
     assert names(client) == []
 
 

@@ -59,7 +59,7 @@ def due(installed: LocalInstallation) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "run_state", "task_state"),
+    ("reported", "run_state", "task_state"),
     [
         ({"exit_code": 0}, "succeeded", "ready"),
         ({"exit_code": 3, "error": "red"}, "failed", "failed"),
@@ -69,18 +69,18 @@ def due(installed: LocalInstallation) -> None:
     ],
 )
 def test_a_manual_run_ends_with_the_given_outcome(
-    installed: LocalInstallation, said: dict[str, object], run_state: str, task_state: str
+    installed: LocalInstallation, reported: dict[str, object], run_state: str, task_state: str
 ) -> None:
     task_id = installed.submit()
-    ended = installed.call("end_run", run_id=begin(installed, task_id), **said)
+    ended = installed.call("end_run", run_id=begin(installed, task_id), **reported)
     assert (ended["state"], state(installed, task_id)) == (run_state, task_state)
     if run_state == "failed":
-        assert ended["error"] == said.get("error", "exit code 3")
+        assert ended["error"] == reported.get("error", "exit code 3")
         assert ended["exit_code"] == 3
 
 
 @pytest.mark.parametrize(
-    ("said", "named"),
+    ("reported", "named"),
     [
         ({}, "exit_code"),
         ({"outcome": "perfect"}, "outcome"),
@@ -89,11 +89,11 @@ def test_a_manual_run_ends_with_the_given_outcome(
     ],
 )
 def test_contradictory_outcomes_are_refused(
-    installed: LocalInstallation, said: dict[str, object], named: str
+    installed: LocalInstallation, reported: dict[str, object], named: str
 ) -> None:
     run_id = begin(installed, installed.submit())
     with pytest.raises(DetentError) as caught:
-        installed.call("end_run", run_id=run_id, **said)
+        installed.call("end_run", run_id=run_id, **reported)
     assert caught.value.details["field"] == named
     assert installed.call("show_run", run_id=run_id)["state"] == "running"
 

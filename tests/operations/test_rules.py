@@ -52,8 +52,8 @@ def test_tags_and_projects_are_found(client: OperationsClient) -> None:
 
 
 def test_a_dependency_on_itself_or_on_a_missing_task(client: OperationsClient) -> None:
-    for name, said in (("me", "itself"), ("missing", "no task missing")):
-        with pytest.raises(Invalid, match=said):
+    for name, message in (("me", "itself"), ("missing", "no task missing")):
+        with pytest.raises(Invalid, match=message):
             client.submit(id="me", depends_on=[name])
     assert client.head() == 0
 
@@ -140,8 +140,8 @@ def test_why_a_queued_task_is_not_claimed(client: OperationsClient) -> None:
     client.core.engine.transaction(lambda tx: tx.put_rows("workers", worker))
     assert client.reasons(made)["queued"]["detail"] == {"intent": "build", "ahead": 1}
     paused = reasons_in_queue(client, made, lc.SetPause("intent:build", "no wood"))
-    said = {"paused_by": "anna", "paused_at": utc(client.clock.now), "reason": "no wood"}
-    assert paused["paused"]["detail"] == {"limit": "intent:build", **said}
+    pause = {"paused_by": "anna", "paused_at": utc(client.clock.now), "reason": "no wood"}
+    assert paused["paused"]["detail"] == {"limit": "intent:build", **pause}
     paused = reasons_in_queue(
         client, made, lc.EndPause("intent:build"), lc.SetPause("all", for_us=60_000_000)
     )

@@ -16,11 +16,11 @@ def client() -> OperationsClient:
 
 
 def ended(
-    client: OperationsClient, claimed: Claimed, report: type[c.Report], *said: Any
+    client: OperationsClient, claimed: Claimed, report: type[c.Report], *reported: Any
 ) -> dict[str, Any]:
     """The run after this report, which must be the same in every list."""
     run_id = claimed.job.run_id or ""
-    client.report(report(claimed.grant, run_id, *said))  # type: ignore[call-arg]
+    client.report(report(claimed.grant, run_id, *reported))  # type: ignore[call-arg]
     shown: dict[str, Any] = client.call("show_run", run_id=run_id)
     (listed,) = [each for each in client.call("list_runs")["items"] if each["id"] == run_id]
     (of_job,) = client.call("job_runs", job_id=claimed.job.id)["items"]
@@ -29,7 +29,7 @@ def ended(
 
 
 @pytest.mark.parametrize(
-    ("report", "said", "state", "outcome", "reason"),
+    ("report", "reported", "state", "outcome", "reason"),
     [
         (c.CompleteRun, ("result",), "succeeded", "done", None),
         (c.SuspendRun, ("ask", "question"), "succeeded", "suspended", "question"),
@@ -41,13 +41,13 @@ def ended(
 def test_a_run_shows_its_outcome_and_the_reason_of_its_end(
     client: OperationsClient,
     report: Any,
-    said: tuple[Any, ...],
+    reported: tuple[Any, ...],
     state: str,
     outcome: str,
     reason: str,
 ) -> None:
     client.submit()
-    run = ended(client, client.claim(), report, *said)
+    run = ended(client, client.claim(), report, *reported)
     assert (run["state"], run["outcome"], run["reason"]) == (state, outcome, reason)
     cells = run_cells(run)
     assert list(cells[2:4]) == [outcome or "", reason or ""]

@@ -130,8 +130,8 @@ def test_progress_is_stored_on_the_run(gateway: Installation, owner: httpx2.Clie
     assert problem(agent.post("/progress", progress=1.5)) == (422, "invalid")
     assert problem(agent.post("/progress")) == (422, "invalid")
     events = owner.get(f"/api/tasks/{agent.task.id}/events").json()["events"]
-    (said,) = [each for each in events if each["name"] == "run_progressed"]
-    assert said["actor"] == f"run:{agent.run_id}@{agent.task.id}"
+    (progressed,) = [each for each in events if each["name"] == "run_progressed"]
+    assert progressed["actor"] == f"run:{agent.run_id}@{agent.task.id}"
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def test_known_secrets_are_redacted_in_what_a_run_reports(
     redaction.remember(["hunter2-and-more"])
     agent = at_work(gateway, owner)
     before = gateway.head()
-    said = [
+    answers = [
         agent.post("/progress", note="with hunter2-and-more"),
         agent.post("/ask", text="hunter2-and-more?", options=["hunter2-and-more"]),
         agent.post("/subtasks", intent="review", payload={"key": ["hunter2-and-more"]}),
     ]
-    assert [each.status_code for each in said] == [200, 200, 201]
+    assert [each.status_code for each in answers] == [200, 200, 201]
     with gateway.core.store.read() as view:
         texts = [event.data or "" for event in view.events(before, 100)]
     assert "hunter2-and-more" not in str(texts)

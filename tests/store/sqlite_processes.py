@@ -101,7 +101,7 @@ def fill_the_disk(path: str) -> None:
     store.close()
 
 
-def open_as_nobody(path: str) -> None:
+def open_as_another_user(path: str) -> None:
     """Open a file as a user who may not write it: root, who may write all, becomes another."""
     if os.geteuid() == 0:
         os.setgid(65534)
@@ -114,7 +114,7 @@ def open_as_nobody(path: str) -> None:
 
 PROGRAMS = {
     each.__name__: each
-    for each in (open_only, count_up, stop_inside, fill_the_disk, open_as_nobody)
+    for each in (open_only, count_up, stop_inside, fill_the_disk, open_as_another_user)
 }
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def test_a_servers_late_answer_moves_nothing() -> None:
     assert clock.moment(NEVER, START + 100_000) == (START + 100_000, 0, NEVER)
 
 
-def test_a_servers_clock_that_goes_back_goes_on_from_what_was_told() -> None:
+def test_a_servers_clock_that_goes_back_goes_on_from_the_last_reported_time() -> None:
     source = VirtualClock()
     clock = StoreClock(source)
     clock.moment(NEVER, START)

@@ -161,7 +161,7 @@ def test_a_writer_takes_what_a_statement_names() -> None:
     assert writer(entities.Run, ["id"])(run) == ("r",)
 
 
-def test_a_statement_in_another_order_is_found_out_at_once() -> None:
+def test_a_statement_in_another_order_is_found_immediately() -> None:
     with pytest.raises(ValueError, match="coded fields must come last"):
         writer(entities.Job, ["options", "id"])
     with pytest.raises(ValueError, match="Job: select"):

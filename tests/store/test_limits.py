@@ -102,7 +102,7 @@ def test_an_event_that_cannot_follow_is_a_flaw(store: Store, event: e.Event) -> 
 
 
 def test_no_other_stream_sets_limits() -> None:
-    """An archive, for one, brings streams that somebody else has written."""
+    """For example, an archive contains streams that another installation has written."""
     record = e.Record("task", "all", e.PauseSet(), 1, "mallory")
     with pytest.raises(Refused):
         evolve_limits({}, record)

@@ -19,7 +19,7 @@ def test_a_notification_wakes_threads_that_wait_on_the_same_database() -> None:
     assert woken == [True]
 
 
-def test_nobody_waits_for_what_is_there() -> None:
+def test_no_reader_waits_for_what_is_there() -> None:
     store = MemoryStore()
     submit_job(Engine(store))
     assert store.wait(0, 30)

@@ -69,10 +69,10 @@ def test_evidence_and_output_come_along(case: Case, postgres_url: str) -> None:
     blob = case.store.blobs.put(BytesIO(b"evidence" * 300_000))
     with case.store.read() as view:
         run_id = view.page(Query("runs", order="id"))[0]["id"]
-    said = {run_id: b"said " * 50_000}
+    reported = {run_id: b"reported " * 50_000}
 
     def read_output(run: str, offset: int, limit: int) -> bytes:
-        return said.get(run, b"")[offset : offset + limit]
+        return reported.get(run, b"")[offset : offset + limit]
 
     far: dict[str, tuple[int, int]] = {}
     moved = move(
@@ -85,7 +85,7 @@ def test_evidence_and_output_come_along(case: Case, postgres_url: str) -> None:
     store = open_store(postgres_url, case.clock)
     assert b"".join(store.blobs.read(blob.sha256)) == b"evidence" * 300_000
     assert store.outputs is not None
-    assert store.outputs.read(run_id, 5, 1_000_000) == said[run_id][5:]
+    assert store.outputs.read(run_id, 5, 1_000_000) == reported[run_id][5:]
     store.close()
 
 

@@ -39,7 +39,7 @@ def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     store.close()
 
 
-def test_local_is_told_in_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_is_given_in_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "file_system", lambda _: 0x65735546)
     with pytest.raises(Misconfigured, match="FUSE"):
         open_store(f"sqlite://{tmp_path}/detent.db")

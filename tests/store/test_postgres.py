@@ -221,10 +221,10 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
     ],
 )
 def test_the_exception_of_a_fault(sqlstate: str, kind: type[DetentError], message: str) -> None:
-    error = explained(Failed("what the server said", sqlstate), "here")
+    error = explained(Failed("the message of the server", sqlstate), "here")
     assert type(error) is kind
     assert message in error.message
-    made = psycopg.errors.lookup(sqlstate)("what the server said")
+    made = psycopg.errors.lookup(sqlstate)("the message of the server")
     assert explained(made, "here").message == error.message
 
 

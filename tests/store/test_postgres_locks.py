@@ -159,7 +159,7 @@ def test_a_heartbeat_does_not_wait_for_who_changes_a_lease(postgres_url: str) ->
         assert after[1] != before[1]
 
 
-def test_nobody_waits_for_a_root_out_of_order(postgres_url: str) -> None:
+def test_no_writer_waits_for_a_root_out_of_order(postgres_url: str) -> None:
     """A tree that is found to depend on this one after the locks were taken, and that is busy."""
     with opened(postgres_url) as engine, beside(postgres_url) as other:
         first = submit_task(engine)
@@ -199,7 +199,7 @@ def test_the_last_place_of_a_resource_is_taken_once(postgres_url: str) -> None:
 # ---- lanes --------------------------------------------------------------------------------------
 
 
-def test_work_that_another_process_gives_back_is_seen_at_once(postgres_url: str) -> None:
+def test_work_that_another_process_gives_back_is_seen_immediately(postgres_url: str) -> None:
     """It comes back with its old rank, before where this process thinks that the lane begins."""
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         old = submit_job(engine)
@@ -212,7 +212,7 @@ def test_work_that_another_process_gives_back_is_seen_at_once(postgres_url: str)
         assert claim_one(engine).job.id == old
 
 
-def test_work_that_another_process_submits_before_the_rest_is_seen_at_once(
+def test_work_that_another_process_submits_before_the_rest_is_seen_immediately(
     postgres_url: str,
 ) -> None:
     with opened(postgres_url) as engine, opened(postgres_url) as other:
@@ -243,7 +243,7 @@ def test_work_whose_claim_was_undone_is_claimed(postgres_url: str) -> None:
         assert claim_one(other).job.id == first
 
 
-def test_what_nobody_told_of_is_found_by_the_next_look(postgres_url: str) -> None:
+def test_work_without_a_notification_is_found_by_the_next_scan(postgres_url: str) -> None:
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         assert claim(engine) == []
         submit_job(other)
@@ -274,7 +274,7 @@ def walked(url: str, lane: Lane, floor: int) -> int:
         return int(count)
 
 
-def test_a_claim_does_not_walk_past_what_was_claimed_while_somebody_reads(
+def test_a_claim_does_not_walk_past_what_was_claimed_during_a_read(
     postgres_url: str,
 ) -> None:
     """The reader keeps the index entries of everything that has left the queue since."""

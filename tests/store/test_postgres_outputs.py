@@ -27,7 +27,7 @@ def test_every_range_of_it_is_read(outputs: Outputs) -> None:
     assert outputs.read("missing", 0, 10) == b""
 
 
-def test_a_piece_that_is_said_twice_is_kept_once(outputs: Outputs) -> None:
+def test_a_piece_that_is_sent_twice_is_kept_once(outputs: Outputs) -> None:
     for _ in range(2):
         outputs.append([Piece("r", 0, b"first "), Piece("r", 6, b"second")])
     assert outputs.read("r", 0, 100) == b"first second"

@@ -26,7 +26,7 @@ CORE = (
     "an_intents_limit_holds",
     "a_deleted_task_leaves_nothing_but_its_events",
     "the_kernel_is_shown_what_the_log_says",
-    "the_first_key_wins_among_many_at_once",
+    "the_first_key_wins_among_concurrent_submissions",
     "a_reader_sees_every_event_once_and_in_order",
     "trees_end_without_deadlock",
 )

@@ -122,7 +122,7 @@ def test_a_url_opens_this_store(empty_postgres_url: str) -> None:
 # ---- migrations ------------------------------------------------------------------------------
 
 
-def test_six_at_once_apply_each_migration_once(empty_postgres_url: str) -> None:
+def test_six_concurrent_processes_apply_each_migration_once(empty_postgres_url: str) -> None:
     """They share no memory: what keeps them apart is a lock of the server's."""
     assert together(*[lambda: opens(empty_postgres_url)] * 6) == [True] * 6
     with psycopg.connect(empty_postgres_url) as connection:

@@ -6,7 +6,7 @@ from verification.postgres_server import Server
 STOPS = 24
 
 
-def test_a_process_that_is_stopped_at_any_point_freezes_nobody(versioned_server: Server) -> None:
+def test_a_process_that_is_stopped_at_any_point_freezes_no_other(versioned_server: Server) -> None:
     outcome = postgres_stops.run(versioned_server, STOPS)
     assert not outcome.problems
     assert outcome.stops == STOPS

@@ -241,7 +241,7 @@ def has_come_to(fault: At, writer: threading.Thread) -> bool:
 
 
 @pytest.mark.parametrize("act", [stop_before, stop_within])
-def test_a_write_that_is_stopped_at_any_message_holds_up_nobody_for_long(
+def test_a_write_that_is_stopped_at_any_message_holds_up_others_only_briefly(
     proxy: Proxy, versioned_url: str, act: Callable[[Link, Message], None]
 ) -> None:
     """Neither who writes elsewhere nor who writes to the same rows waits longer than the bound."""

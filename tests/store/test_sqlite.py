@@ -76,7 +76,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 # ---- several processes -----------------------------------------------------------------------
 
 
-def test_processes_that_write_at_once_lose_nothing_and_do_not_starve(path: Path) -> None:
+def test_processes_that_write_concurrently_lose_nothing_and_do_not_starve(path: Path) -> None:
     SqliteStore(path).close()
     with ExitStack() as stack:
         programs = [process(sqlite_processes.count_up, path, name, 200, 3) for name in "abc"]
@@ -141,7 +141,7 @@ def test_threads_get_their_turn_in_the_order_in_which_they_asked() -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_writing_from_several_threads_at_once(store: SqliteStore) -> None:
+def test_writing_from_several_threads_concurrently(store: SqliteStore) -> None:
     engines = [Engine(store) for _ in range(4)]
 
     def work(engine: Engine) -> None:
@@ -171,7 +171,7 @@ def test_a_read_stays_as_it_was_and_may_stand_inside_another(store: SqliteStore)
 # ---- faults ----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_is_told_and_heals(path: Path) -> None:
+def test_a_full_disk_is_reported_and_writing_continues_after_it(path: Path) -> None:
     with process(sqlite_processes.fill_the_disk, path) as run:
         assert "Check the disk" in line(run)
         assert line(run) == "unavailable"
@@ -182,7 +182,9 @@ def test_a_full_disk_is_told_and_heals(path: Path) -> None:
     store.close()
 
 
-def test_a_database_that_may_not_grow_is_told_and_heals(store: SqliteStore) -> None:
+def test_a_database_that_may_not_grow_is_reported_and_writing_continues_after_it(
+    store: SqliteStore,
+) -> None:
     engine = Engine(store)
     submit_job(engine)
     assert store._writer is not None
@@ -195,7 +197,7 @@ def test_a_database_that_may_not_grow_is_told_and_heals(store: SqliteStore) -> N
     audit(store)
 
 
-def test_another_program_that_holds_the_lock_is_told(
+def test_another_program_that_holds_the_lock_is_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_MS", 10)

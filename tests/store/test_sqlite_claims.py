@@ -87,7 +87,7 @@ def expected(rows: list[QueueRow], claim_filter: ClaimFilter, limit: int) -> lis
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(works=works, claim_filter=able, limit=st.integers(2, 6), looked_past=st.integers(0, 3))
-def test_a_claim_finds_what_a_look_at_all_work_would(
+def test_a_claim_finds_what_a_full_scan_would(
     store: SqliteStore, works: list[Any], claim_filter: ClaimFilter, limit: int, looked_past: int
 ) -> None:
     rows = [

@@ -39,7 +39,7 @@ def database(path: Path) -> Iterator[apsw.Connection]:
 # ---- migrations ------------------------------------------------------------------------------
 
 
-def test_six_processes_at_once_apply_each_migration_once(path: Path) -> None:
+def test_six_concurrent_processes_apply_each_migration_once(path: Path) -> None:
     with ExitStack() as stack:
         runs = [stack.enter_context(process(sqlite_processes.open_only, path)) for _ in range(6)]
         assert [line(run) for run in runs] == ["ready"] * 6
@@ -205,7 +205,7 @@ def test_claims_and_timers_use_their_indexes(
 
 
 @pytest.mark.parametrize("name", sorted(name for name in SQL if name[:6] in ("insert", "upsert")))
-def test_rows_are_inserted_several_at_once(database: apsw.Connection, name: str) -> None:
+def test_rows_are_inserted_in_batches(database: apsw.Connection, name: str) -> None:
     several = insert_of_several(SQL[name].text)
     assert several is not None
     values = [None] * (ROWS_PER_INSERT * len(SQL[name].parameters))
@@ -213,7 +213,7 @@ def test_rows_are_inserted_several_at_once(database: apsw.Connection, name: str)
 
 
 @pytest.mark.parametrize("name", ["update_jobs", "claimable", "delete_queue", "renew"])
-def test_nothing_else_is_done_several_at_once(name: str) -> None:
+def test_nothing_else_is_done_in_batches(name: str) -> None:
     assert insert_of_several(SQL[name].text) is None
 
 

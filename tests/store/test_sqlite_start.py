@@ -65,7 +65,7 @@ def test_the_file_system_is_what_the_kernel_says() -> None:
 def test_a_directory_that_may_not_be_written() -> None:
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o555)
-        with process(sqlite_processes.open_as_nobody, Path(made) / "detent.db") as run:
+        with process(sqlite_processes.open_as_another_user, Path(made) / "detent.db") as run:
             message = line(run)
         assert message.startswith("misconfigured: the database ")
         assert "cannot be written: Permission denied" in message

@@ -61,12 +61,12 @@ def test_a_statement_of_one_database_says_why_it_differs(package: str) -> None:
         assert not list(parse(text)) or text.startswith("-- Differs because: "), file.name
 
 
-def test_what_both_databases_understand_stands_once() -> None:
+def test_what_both_databases_understand_is_written_once() -> None:
     sqlite, postgres = map(load, OWN)
     same = [name for name in sqlite if name in postgres if sqlite[name] == postgres[name]]
     assert same == []
 
 
-def test_a_name_stands_in_one_place() -> None:
+def test_a_name_is_in_one_place() -> None:
     with pytest.raises(ValueError, match="is defined twice"):
         load("detent.store.sql", "detent.store.sql")

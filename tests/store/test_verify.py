@@ -54,7 +54,7 @@ def test_due_times_are_compared_only_with_the_log_that_was_folded(
     assert verdict.differences == []
 
 
-def test_progress_is_told(database: Database) -> None:
+def test_progress_is_reported(database: Database) -> None:
     reported: list[tuple[str, int]] = []
     store = MemoryStore(VirtualClock(), database)
     head = verify(store, progress=lambda *each: reported.append(each)).position

@@ -290,7 +290,7 @@ def test_a_path_too_long_for_a_socket_is_refused(directory: Path) -> None:
         Server.start(directory / ("x" * 100))
 
 
-def test_a_wrong_setting_shows_what_the_server_said(directory: Path) -> None:
+def test_a_wrong_setting_shows_the_message_of_the_server(directory: Path) -> None:
     with pytest.raises(PostgresFailed, match="no_such_setting"):
         Server.start(directory, settings={"no_such_setting": "1"})
 
@@ -307,7 +307,7 @@ def test_failover_loses_nothing_acknowledged(directory: Path) -> None:
         assert one(pair.standby.url("kept"), "SELECT min(number) FROM numbers") == 0
 
 
-def test_a_standby_that_is_away_holds_up_commits(directory: Path) -> None:
+def test_a_missing_standby_holds_up_commits(directory: Path) -> None:
     # What failover rests on: nothing is acknowledged before the standby has it.
     with primary_with_standby(directory) as pair:
         execute(pair.primary.url("postgres"), "CREATE TABLE numbers (number int)")

@@ -103,7 +103,7 @@ def test_a_broken_rule_is_noticed(
 
 @pytest.mark.parametrize(
     "source",
-    ["yaml.safe_load(a)", "re.compile(a)", "run(a, shell=False)", "f'said {a}'", "'SELECT 1'"],
+    ["yaml.safe_load(a)", "re.compile(a)", "run(a, shell=False)", "f'saw {a}'", "'SELECT 1'"],
 )
 def test_what_only_looks_like_code_of_data_passes(
     tmp_path: Path, write: Write, source: str
@@ -145,15 +145,56 @@ def test_every_exception_of_names_is_still_needed(monkeypatch: pytest.MonkeyPatc
     assert len(tidy.same_name_flaws()) == allowed
 
 
-def test_a_refused_word_is_found(tmp_path: Path, write: Write) -> None:
+#: In two parts: this file is checked too.
+AGAIN = "an" + "ew"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line"),
+    [
+        ("docs/a.md", f"The worker starts.\nIt is started {AGAIN}.\n", 2),
+        ("src/detent/a.py", f'"""Started {AGAIN}."""\n', 1),
+        ("tests/test_a.py", f"def test_it_is_started_{AGAIN}() -> None: ...\n", 1),
+        ("src/detent/store/sql/a.sql", f"-- Started {AGAIN}.\n", 1),
+        ("web/src/a.tsx", f"<p>Started {AGAIN}</p>\n", 1),
+        ("src/detent/help.py", f'HELP = "{AGAIN.upper()}"\n', 1),
+    ],
+)
+def test_a_refused_word_is_found(
+    tmp_path: Path, write: Write, path: str, text: str, line: int
+) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    write("docs/a.md", "The worker starts.\nIt is started an" + "ew.\n")
-    assert tidy.language_flaws(tmp_path) == ["docs/a.md:2: 'an" + "ew', write: again"]
+    write(path, text)
+    (flaw,) = tidy.language_flaws(tmp_path)
+    assert flaw.lower() == f"{path}:{line}: '{AGAIN}', write: again"
+
+
+def test_a_refused_phrase_is_found_over_two_lines_and_in_names(
+    tmp_path: Path, write: Write
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    write("src/a.py", "# It looks\n# at the row.\n" + "def _look" + "_at_row() -> None: ...\n")
+    found = [flaw.split(", write: ") for flaw in tidy.language_flaws(tmp_path)]
+    assert [instead for _, instead in found] == ["reads, checks, opens"] * 2
+    assert [place.partition(" ")[0] for place, _ in found] == ["src/a.py:1:", "src/a.py:3:"]
+
+
+def test_a_file_is_not_named_after_an_activity(tmp_path: Path, write: Write) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    write("tests/test_carrying.py", "")
+    assert tidy.language_flaws(tmp_path) == [
+        "tests/test_carrying.py:0: 'carrying', write: name it after what it contains"
+    ]
+
+
+def test_the_words_are_a_rule_of_this_repository() -> None:
+    assert tidy.language_flaws in tidy.RULES
+    assert tidy.language_flaws() == []
 
 
 def test_few_lines_may_use_a_refused_word_and_each_has_a_reason() -> None:
     assert len(language.ALLOWED) <= language.MAX_ALLOWED == 20
-    assert [each for each in language.ALLOWED if not each.reason] == []
+    assert [each for each in language.ALLOWED if not each.reason.strip()] == []
 
 
 def test_every_exception_is_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_a_typed_submission_carries_models_and_gives_the_result_in_its_type() ->
         ({"url": "u" * 2_000_000}, None),
     ],
 )
-def test_a_wrong_typed_submission_is_refused_at_once_by_field(
+def test_a_wrong_typed_submission_is_refused_immediately_by_field(
     arguments: dict[str, Any], field: str | None
 ) -> None:
     app = App()
@@ -319,7 +319,7 @@ def test_a_concurrency_key_is_filled_from_the_payload() -> None:
     assert work.using(lifecycle="board").submit(repo="b").job().concurrency_key == "repo:b"
 
 
-def test_a_concurrency_key_is_made_of_texts_and_numbers_as_at_every_other_door() -> None:
+def test_a_concurrency_key_is_made_of_texts_and_numbers_as_at_every_other_entry() -> None:
     app = App()
 
     @app.intent("work", concurrency_key="repo:{repo}")

@@ -146,7 +146,7 @@ json.dump({"names": sorted(n for n in os.environ if n != "LC_CTYPE"),
 VARIABLES = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
 
 
-def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
+def test_a_command_gets_nothing_of_the_workers_environment_by_default(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DETENT_STORE_URL", "DETENT_TOKEN", "PGPASSWORD", "ANTHROPIC_API_KEY", "HOME"):
@@ -358,7 +358,7 @@ def test_the_processes_of_a_worker_that_lives_are_left_alone(tmp_path: Path) -> 
         child.wait()
 
 
-def test_a_reused_process_id_harms_nobody(tmp_path: Path) -> None:
+def test_a_reused_process_id_harms_no_other_process(tmp_path: Path) -> None:
     """The record's process is gone, and its id means another one now, with another start time."""
     stranger = subprocess.Popen(["sleep", "3600"], start_new_session=True)
     try:

@@ -310,7 +310,7 @@ def _line_of(text: str) -> str:
     return f"{__file__}:{next(at for at, line in enumerate(lines, 1) if text in line)}"
 
 
-def test_what_nobody_answers_names_the_line_that_asked() -> None:
+def test_a_question_without_an_answer_names_the_line_that_asked() -> None:
     app = App()
 
     @app.intent("poll", retry={"classes": {"timeout": {"retries": 0}}})

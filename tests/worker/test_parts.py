@@ -67,7 +67,7 @@ class Flaky:
         assert future.done()
 
 
-AWAY = Unavailable("the store is away", retry_after_s=1)
+AWAY = Unavailable("the store is unavailable", retry_after_s=1)
 USED = Refused("used", code="name_used_twice")
 
 
@@ -202,7 +202,7 @@ def test_evidence_is_not_kept_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["symlink", "hardlink", "fifo"])
-def test_what_stands_in_the_place_of_our_own_files_is_removed_and_not_opened(
+def test_what_is_in_the_place_of_our_own_files_is_removed_and_not_opened(
     tmp_path: Path, how: str
 ) -> None:
     run = RunFiles(tmp_path / "runs", "r1")

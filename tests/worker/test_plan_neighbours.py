@@ -83,7 +83,7 @@ def test_a_resource_is_never_held_by_more_than_its_capacity_and_never_leaks() ->
 
 
 @pytest.mark.parametrize(("hold_s", "held"), [(None, 0), (60, 1), (10, 0)])
-def test_a_sleeping_step_keeps_its_resource_as_long_as_it_said(
+def test_a_sleeping_step_keeps_its_resource_for_the_declared_time(
     hold_s: float | None, held: int
 ) -> None:
     app = App()
@@ -179,7 +179,7 @@ def test_a_question_inside_a_step_leaves_its_siblings_alone() -> None:
 # ---- planners -------------------------------------------------------------------------------
 
 
-def test_a_planner_makes_the_plan_and_makes_it_anew_keeping_finished_steps() -> None:
+def test_a_planner_makes_the_plan_and_a_new_version_with_the_finished_steps() -> None:
     app, ran, asked = App(), [], []
 
     @app.intent("work", critic=lambda result, history: "accept" if result.succeeded else "replan")
@@ -237,7 +237,7 @@ def test_a_planner_that_raises_is_retried_as_any_failure() -> None:
     def plan(request: PlanRequest) -> list[dict[str, Any]]:
         tries.append(1)
         if len(tries) < 3:
-            raise ConnectionError("the model is away")
+            raise ConnectionError("the model is unavailable")
         return [{"name": "work"}]
 
     h = Harness(app)

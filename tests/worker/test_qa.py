@@ -64,7 +64,7 @@ def test_the_sample_project_has_tests_that_pass(tmp_path: Path, python: str) -> 
 
 
 @pytest.mark.parametrize(("lifecycle", "state"), [("board", "blocked"), ("review", "failed")])
-def test_a_task_with_nothing_to_test_fails_at_once_and_says_what_to_do(
+def test_a_task_with_nothing_to_test_fails_immediately_and_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifecycle: str, state: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -112,7 +112,7 @@ def test_a_job_that_kills_its_workers_is_quarantined_and_the_others_go_on() -> N
     assert '"quarantined":true' in last.data
 
 
-def test_progress_between_losses_starts_the_count_of_losses_anew() -> None:
+def test_progress_between_losses_resets_the_count_of_losses() -> None:
     app = App()
     tried: list[Any] = []
 

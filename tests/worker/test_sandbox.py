@@ -55,11 +55,11 @@ def test_the_data_directory_is_hidden_and_the_run_bound_in_it() -> None:
 
 
 def test_a_workspace_around_the_data_directory_does_not_show_it_again() -> None:
-    said = words(DATA, RUN, Path("/srv/app"), [Path("/home/me/.agent")])
-    at = [said.index(word) for word in ("/srv/app", "/home/me/.agent", str(DATA), str(RUN))]
+    arguments = words(DATA, RUN, Path("/srv/app"), [Path("/home/me/.agent")])
+    at = [arguments.index(word) for word in ("/srv/app", "/home/me/.agent", str(DATA), str(RUN))]
     assert at[0] < at[2] < at[3]
     assert at[1] < at[2]
-    assert said[said.index(str(DATA)) - 1] == "--tmpfs"
+    assert arguments[arguments.index(str(DATA)) - 1] == "--tmpfs"
 
 
 def test_the_data_directory_itself_is_never_bound() -> None:
@@ -71,7 +71,7 @@ def test_an_unknown_sandbox_is_refused() -> None:
         sandbox.check(settings("jail"))
 
 
-def test_a_missing_program_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Misconfigured) as refused:
         confined(["agent"], settings("bwrap"), RUN, RUN)
@@ -228,7 +228,7 @@ def test_a_program_has_its_signals_as_without_the_sandbox() -> None:
     assert int(done.stdout.split()[1], 16) == 0
 
 
-def test_a_program_that_is_not_there_is_said() -> None:
+def test_a_program_that_is_not_there_is_reported() -> None:
     argv = [*sandbox.SCOPED, "no-such-program"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 127

@@ -36,7 +36,7 @@ def test_a_graceful_stop_lets_running_work_end_and_claims_nothing_more(core: Cor
         assert dict(view.rows("workers")) == {}
 
 
-def test_what_cannot_finish_is_handed_back_at_once_without_penalty(core: Core) -> None:
+def test_what_cannot_finish_is_handed_back_immediately_without_penalty(core: Core) -> None:
     app, gate, tries = App(), Gate(), []
 
     @app.intent("work")

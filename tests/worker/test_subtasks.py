@@ -116,7 +116,7 @@ def test_a_crash_while_subtasks_are_made_makes_none_twice(write: int) -> None:
     assert sorted(calls) == ["square 1", "square 2", "square 3"]
 
 
-def test_a_failed_subtask_raises_with_every_outcome_or_is_looked_at() -> None:
+def test_a_failed_subtask_raises_with_every_outcome_or_is_inspected() -> None:
     app = App()
     calls: list[Any] = []
     with_subtasks(app, calls)

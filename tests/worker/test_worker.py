@@ -105,7 +105,7 @@ def test_long_jobs_are_not_hoarded(core: Core) -> None:
         until(lambda: states(core)["completed"] == 20, "all done")
 
 
-def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core: Core) -> None:
+def test_claims_that_are_never_started_go_back_and_are_not_claimed_again(core: Core) -> None:
     app, gate = App(), Gate()
     small: list[int] = []
 
@@ -253,26 +253,26 @@ def test_a_run_over_its_time_limit_is_timed_out_and_fenced(core: Core, kind: str
 
 def test_a_run_without_a_sign_of_life_is_timed_out_as_idle(core: Core) -> None:
     app, go_on = App(), threading.Event()
-    said: list[int] = []
+    rounds: list[int] = []
 
     @app.intent("talker", idle_timeout_s=3_600, retry={"classes": {"timeout": {"retries": 0}}})
     def talker(run: Run, silent: bool) -> str:
         run.log("here")
-        said.append(0)
+        rounds.append(0)
         while not silent and not go_on.is_set():
             time.sleep(0.01)
             run.log("still here")
-            said.append(1)
+            rounds.append(1)
         go_on.wait(DEADLINE_S)
         return "done"
 
     with working(core, app) as worker:
         quiet, lively = talker.submit(silent=True), talker.submit(silent=False)
-        until(lambda: said.count(0) == 2, "both have begun")
+        until(lambda: rounds.count(0) == 2, "both have begun")
         for _ in range(2):  # an hour in all, of which one of them is never silent for long
             let_pass(worker, 2_000)
-            words = len(said)
-            until(lambda words=words: len(said) > words + 1, "it speaks again")  # type: ignore[misc]
+            words = len(rounds)
+            until(lambda words=words: len(rounds) > words + 1, "it speaks again")  # type: ignore[misc]
         with pytest.raises(JobFailed, match="gave no sign of life"):
             quiet.result(timeout=DEADLINE_S)
         go_on.set()

@@ -28,7 +28,7 @@ DEADLINE_S = 90.0
 
 
 def until(condition: Callable[[], Any], what: str = "it") -> Any:
-    """Wait until the condition holds; what it said. Fails after the deadline."""
+    """Wait until the condition is true, and return its value. Fails after the deadline."""
     end_s = time.monotonic() + DEADLINE_S
     while True:
         value = condition()

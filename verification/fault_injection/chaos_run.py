@@ -174,8 +174,8 @@ class ChaosRun:
         counts = total(self.clients)
         by_end = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
         faults = sum(dict(self.injector.done).values())
-        said = ", ".join(f"{count} {end}" for end, count in by_end.items())
-        return f"{max(left_s, 0):5.0f} s left: asked {said}; {faults} faults"
+        ends = ", ".join(f"{count} {end}" for end, count in by_end.items())
+        return f"{max(left_s, 0):5.0f} s left: asked {ends}; {faults} faults"
 
     def _shows_too_little(self) -> bool:
         """Whether it would prove nothing if it ended now."""

@@ -21,7 +21,7 @@ class Op(NamedTuple):
     #: The piece of work that it was about, or that it made.
     id: str = ""
     outcome: str = UNKNOWN
-    #: What the answer said beside.
+    #: Further fields of the answer.
     answer: str = ""
 
 

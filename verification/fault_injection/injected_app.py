@@ -25,7 +25,7 @@ LONG_S = 0.8
 app = App()
 
 
-class Acts:
+class RecordedCalls:
     """What a handler does in the world, for one run."""
 
     def __init__(self, run: Run) -> None:
@@ -56,15 +56,15 @@ class Acts:
 
 @app.intent("small", retry=RETRY)
 def small(run: Run) -> str:
-    return Acts(run).effect("effect:only")
+    return RecordedCalls(run).effect("effect:only")
 
 
 @app.intent("slow", retry=RETRY)
 def slow(run: Run, seconds: float = 0.2) -> str:
-    acts = Acts(run)
-    acts.step("step:before")
+    calls = RecordedCalls(run)
+    calls.step("step:before")
     linger(run, seconds)
-    return acts.effect("effect:after")
+    return calls.effect("effect:after")
 
 
 def linger(run: Run, seconds: float) -> None:
@@ -78,16 +78,16 @@ def linger(run: Run, seconds: float) -> None:
 @app.intent("long", retry=RETRY)
 def long(run: Run) -> str:
     """A little of everything, then long enough to be overtaken, or until it is let go."""
-    acts = Acts(run)
-    acts.step("step:one")
-    acts.effect("effect:two")
+    calls = RecordedCalls(run)
+    calls.step("step:one")
+    calls.effect("effect:two")
     run.log("between two and three")
     run.evidence("three.json", {"job": run.job_id})
     run.subtask("small", name="child")
     linger(run, LONG_S)
-    while acts.effects.hold.exists():
+    while calls.effects.hold.exists():
         linger(run, NAP_S)
-    return acts.effect("effect:four")
+    return calls.effect("effect:four")
 
 
 @app.intent("held", retry=RETRY)
@@ -101,25 +101,25 @@ def held(run: Run) -> str:
 @app.intent("tour", retry=RETRY)
 def tour(run: Run) -> str:
     """Everything a run can do, one after the other."""
-    acts = Acts(run)
-    acts.step("step:one")
-    acts.effect("effect:two")
+    calls = RecordedCalls(run)
+    calls.step("step:one")
+    calls.effect("effect:two")
     run.log("between two and three")
     run.evidence("three.json", {"job": run.job_id})
     run.sleep(0.001, name="nap")
     child = run.subtask("small", name="child")
     run.gather([child])
-    acts.step("step:four")
-    return acts.effect("effect:five")
+    calls.step("step:four")
+    return calls.effect("effect:five")
 
 
 @app.intent("signalled", retry=RETRY)
 def signalled(run: Run) -> Any:
     """Waits for a signal, or for its time."""
-    acts = Acts(run)
-    acts.effect("effect:asked")
+    calls = RecordedCalls(run)
+    calls.effect("effect:asked")
     value = run.wait_for("go", timeout=1.0, default="no signal")
-    acts.effect("effect:heard")
+    calls.effect("effect:heard")
     return value
 
 
@@ -127,13 +127,13 @@ def signalled(run: Run) -> Any:
 def asking(run: Run) -> Any:
     """Asks a person; a default is used if no answer comes."""
     answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="no answer")
-    Acts(run).effect("effect:answered")
+    RecordedCalls(run).effect("effect:answered")
     return answer
 
 
 @app.intent("part", retry=RETRY)
 def part(run: Run, name: str = "part") -> str:
-    return Acts(run).effect(f"effect:{name}")
+    return RecordedCalls(run).effect(f"effect:{name}")
 
 
 app.plan(
@@ -152,4 +152,4 @@ def thought_out(_: Any) -> list[dict[str, Any]]:
     return [{"name": "only", "intent": "part", "input": {"name": "only"}}]
 
 
-app.command("command", [sys.executable, "-S", "-c", "print('said by a command')"], retry=RETRY)
+app.command("command", [sys.executable, "-S", "-c", "print('output of a command')"], retry=RETRY)

@@ -53,14 +53,14 @@ class Client:
         self._thread.join()
 
     def _loop(self) -> None:
-        acts: list[Callable[[], None]] = [
+        actions: list[Callable[[], None]] = [
             *[self.submit] * 6,
             *[self.verb] * 3,
             *[self.review] * 2,
             *[self.repeat] * 2,
         ]
         while not self._end.wait(self.rng.uniform(*PAUSE_S)):
-            self.rng.choice(acts)()
+            self.rng.choice(actions)()
 
     # -- asking ----------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class Client:
     def _say(self, verb: str, noun: str, about: str, body: dict[str, Any]) -> None:
         number = self.history.invoke(verb, id=about)
         answered = self._ask("POST", f"/api/{noun}/{about}/{verb}", body)
-        said = answered.document.get("outcome") if answered.outcome == OK else answered.code
-        self.history.end(number, answered.outcome, answer=str(said))
+        outcome = answered.document.get("outcome") if answered.outcome == OK else answered.code
+        self.history.end(number, answered.outcome, answer=str(outcome))
         self.counts[f"{verb} {answered.outcome}"] += 1
 
     def _ask(

@@ -2,7 +2,7 @@
 
 Retention forgets what has ended, so the work that is kept stays the same. Then memory, the files
 and dead rows must stay the same too. Only the log grows: of what was forgotten it keeps the events
-without what they said, and the report has how many bytes that takes.
+without their data, and the report has how many bytes that takes.
 """
 
 import statistics
@@ -150,8 +150,8 @@ def _watch(
         never.wait(min(SAMPLE_S, left_s))
         report.samples.append({**_memory(cluster), **look()})
         if len(report.samples) % 12 == 0:
-            said = {name: _size(name, value) for name, value in report.samples[-1].items()}
-            say(f"{max(left_s, 0):5.0f} s left: {report.submitted} jobs, {said}")
+            sizes = {name: _size(name, value) for name, value in report.samples[-1].items()}
+            say(f"{max(left_s, 0):5.0f} s left: {report.submitted} jobs, {sizes}")
 
 
 # ---- what is sampled -------------------------------------------------------------------------
@@ -171,14 +171,14 @@ def _sampling(environment: Environment, url: str) -> Iterator[Callable[[], Sampl
         path = environment.data_dir / "detent.db"
         file = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
         try:
-            yield lambda: _look_at_file(path, file)
+            yield lambda: _measure_file(path, file)
         finally:
             file.close()
         return
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        yield lambda: _look_at_server(connection)
+        yield lambda: _measure_server(connection)
 
 
 #: Pages of the log and its indexes, of everything else, and those that are unused.
@@ -190,7 +190,7 @@ IN_FILE = """
 """
 
 
-def _look_at_file(path: Path, file: apsw.Connection) -> Sample:
+def _measure_file(path: Path, file: apsw.Connection) -> Sample:
     log, rest = file.execute(IN_FILE).get
     unused = file.pragma("freelist_count") * file.pragma("page_size")
     wal = path.with_name(path.name + "-wal")
@@ -212,7 +212,7 @@ IN_SERVER = """
 """
 
 
-def _look_at_server(connection: "psycopg.Connection[Any]") -> Sample:
+def _measure_server(connection: "psycopg.Connection[Any]") -> Sample:
     row = connection.execute(IN_SERVER).fetchone()
     assert row is not None
     return {name: int(value or 0) for name, value in zip(OF_A_SERVER, row, strict=True)}

@@ -79,7 +79,7 @@ def limits_without_lock() -> Patches:
 
 def chain_blocks_without_lock() -> Patches:
     """Two processes write a chain block for the same events at the same time."""
-    yield _without(Lock.SEALS)
+    yield _without(Lock.CHAIN_BLOCKS)
 
 
 #: The scenario that notices each.

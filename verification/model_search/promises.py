@@ -91,7 +91,7 @@ FAIRLY_REFUSED = frozenset(
     }
 )
 #: Reports that are answered with something else than the state of the job.
-TOLD_OTHERWISE = (c.StartStep, c.ChargeRun, c.ReserveFunds)
+REPORTED_OTHERWISE = (c.StartStep, c.ChargeRun, c.ReserveFunds)
 #: From where a cancel is never refused.
 CANCELLABLE = {
     "board": frozenset({"inbox", "todo", "doing", "blocked"}),
@@ -242,11 +242,11 @@ def rest_is_left_alone(step: Step) -> Iterator[Broken]:
             yield Broken("P10", f"reclaimed what no worker held: {step.command}")
 
 
-def cancel_is_told(step: Step) -> Iterator[Broken]:
+def cancel_is_reported(step: Step) -> Iterator[Broken]:
     """P11: a cancel happens whole or is booked whole, says which, and is kept by what follows."""
     if isinstance(step.command, c.CancelJob | c.CancelTask):
-        yield from _told(step, step.command)
-    otherwise = isinstance(step.command, TOLD_OTHERWISE)
+        yield from _reported(step, step.command)
+    otherwise = isinstance(step.command, REPORTED_OTHERWISE)
     if isinstance(step.command, c.Report) and isinstance(step.answer, str) and not otherwise:
         state = step.after.jobs[step.command.grant.job_id].state
         if step.answer != state:
@@ -265,12 +265,12 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
             yield Broken("P11", f"{task.id} is cancelled and its job {job_id} lives")
 
 
-def _told(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
+def _reported(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
     task = step.after.tasks[command.task_id] if isinstance(command, c.CancelTask) else None
     job_id = command.job_id if isinstance(command, c.CancelJob) else task and task.job_id
     held = job_id is not None and step.witnesses[job_id].holder is not None
     if step.answer != ("requested" if held else "cancelled"):
-        yield Broken("P11", f"a cancel of work that is {held=} said {step.answer}")
+        yield Broken("P11", f"a cancel of work that is {held=} returned {step.answer}")
     if held:
         if (
             step.witnesses_after[str(job_id)].holder is None
@@ -361,7 +361,7 @@ CHECKS: tuple[Check, ...] = (
     ends_are_final,
     rest_is_left_alone,
     one_grant,
-    cancel_is_told,
+    cancel_is_reported,
     attempts_are_counted,
     no_self_approval,
     rows_are_folds,

@@ -23,7 +23,7 @@ from detent.store.sqlite import SqliteStore
 from detent.store.types import LoggedEvent
 from verification import settlement
 from verification.model_search.observer import Witness, keep
-from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
+from verification.model_search.promises import CHECKS, Step, cancel_is_reported, wrongly_refused
 from verification.simulation.injected_faults import Violation
 from verification.simulation.limit_records import LimitRecords
 from verification.simulation.money_records import MoneyRecords
@@ -296,7 +296,7 @@ class Auditor:
             *(act.answer, after, kept, lambda job_id: ROLE.retries),  # noqa: ARG005
         )
         for check in CHECKS:
-            if check is cancel_is_told and act.answer is UNKNOWN:
+            if check is cancel_is_reported and act.answer is UNKNOWN:
                 continue
             broken = next(check(step), None)
             _check(broken is None, broken, "by", act.command)

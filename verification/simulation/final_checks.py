@@ -33,7 +33,7 @@ MAX_HELP = 20
 DONE = ("done", "completed")
 ENDED = (*DONE, "cancelled", "budget_exceeded")
 #: What is answered in the end, by kind of question, and the money that is given.
-SAID = {"question": "yes", "confirmation": "confirm"}
+ANSWERS = {"question": "yes", "confirmation": "confirm"}
 ENOUGH = 1_000_000
 #: Of the rest, the reasons of this many are checked.
 MAX_ASKED = 40
@@ -73,9 +73,9 @@ def end_in_peace(
         raise Violation(f"P6: recorded as done and never performed: {undone}")
 
 
-#: The one schedule, and how often it fires. Every time is made up for, whatever else is at work.
+#: The one schedule, and how often it fires. Every missed time is made up.
 SCHEDULE, EVERY_S = "often", 240
-#: How far apart keepers look at it in the end: they are late by another time at each of its times.
+#: The interval of the last keeper rounds: the delay differs at each time of the schedule.
 LATE_US, LATE_ROUNDS = 97 * S_US, 20
 
 
@@ -170,7 +170,7 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
             if rows[job_id] != witness.ended:
                 raise Violation(f"P9: {job_id} ended as {witness.ended} and is {rows[job_id]}")
         elif (
-            _held_back(auditor, job_id)
+            _blocked_by_dependency(auditor, job_id)
             or _gathers(auditor, job_id)
             or (not helped and job_id in waiting)
         ):
@@ -181,7 +181,7 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
         raise Violation(f"P3: in the queue and not claimed: {queue}")
 
 
-def _held_back(auditor: Auditor, job_id: str) -> bool:
+def _blocked_by_dependency(auditor: Auditor, job_id: str) -> bool:
     """One of its task's dependencies is not done."""
     task_id = auditor.world.jobs[job_id].task_id
     if task_id is None:
@@ -240,8 +240,10 @@ def _help(auditor: Auditor, worker: Worker) -> bool:
     for (job_id, name), wait in open_waits.items():
         for needed in wait.needs if wait.kind == "signal" else ():
             process.ask(CommandRequest(c.SendSignal(job_id, needed), process.actor()))
-        if wait.kind in SAID:
-            process.ask(CommandRequest(c.AnswerJob(job_id, SAID[wait.kind], name), process.actor()))
+        if wait.kind in ANSWERS:
+            process.ask(
+                CommandRequest(c.AnswerJob(job_id, ANSWERS[wait.kind], name), process.actor())
+            )
     for task_id in dict.fromkeys(auditor.short_of_money()):
         enough = auditor.money.accounts[task_id].spent + ENOUGH
         process.ask(CommandRequest(c.RaiseBudget(task_id, enough), process.actor()))

@@ -92,7 +92,7 @@ class FaultyStore:
         self._store = store
         self._faults = faults
         self._first = True
-        #: What the store's clock said in the last write transaction.
+        #: The time of the store's clock in the last write transaction.
         self.now = 0
         self._reading: Any = None
         self.url = store.url

@@ -16,7 +16,7 @@ S_US = 1_000_000
 
 @dataclass(slots=True)
 class Grid:
-    """The times of a schedule: an anchor and every so many microseconds after it."""
+    """The times of a schedule: an anchor plus multiples of `step_us`."""
 
     anchor_at: int
     step_us: int
@@ -30,11 +30,11 @@ class Grid:
 class LimitRecords:
     """`note` says what is wrong with a record; None if nothing is."""
 
-    #: By name of a limit: until when it is paused, None for ever.
+    #: By name of a limit: until when it is paused, None without end.
     paused: dict[str, int | None] = field(default_factory=dict)
     rates: dict[str, tuple[int, int]] = field(default_factory=dict)
     starts: dict[str, deque[int]] = field(default_factory=dict)
-    #: By job, the limits that it stands under.
+    #: By job, the limits that apply to it.
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     schedules: dict[str, Grid] = field(default_factory=dict)
     fired: Counter[str] = field(default_factory=Counter)

@@ -84,7 +84,7 @@ class MoneyRecords:
         if unpaid:
             return f"of a cost these were not charged once: {unpaid}"
         penniless = (self._penniless(stream) for stream in began.values() if stream not in waits)
-        return next(filter(None, penniless), None) or self._told(command, answer)
+        return next(filter(None, penniless), None) or self._reported(command, answer)
 
     def _can_spend(self, run_id: str, task_id: str) -> int:
         """What a run can still spend of a task's budget: its reservation, within the budgets of the
@@ -143,7 +143,7 @@ class MoneyRecords:
                 return f"a run of {job_id} began, and {task_id} has {self.accounts[task_id]}"
         return None
 
-    def _told(self, command: c.Command, answer: Any) -> str | None:
+    def _reported(self, command: c.Command, answer: Any) -> str | None:
         """A run is notified as soon as it, or a task above it, has spent too much."""
         if not isinstance(command, c.ChargeRun) or answer not in ("ok", "exceeded"):
             return None

@@ -1,7 +1,7 @@
 """Deliberately broken variants of the engine, by name: the simulation must catch each of them.
 
-SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are said as what
-they come to: what was read in one transaction is acted on in a later one.
+SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are expressed by
+their effect: what was read in one transaction is acted on in a later one.
 """
 
 import sys
@@ -26,7 +26,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run
 from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
-from detent.kernel.predicates import RESTING_JOB
+from detent.kernel.predicates import WAITING_JOB
 from detent.kernel.world import World
 from detent.store.port import WriteTransaction
 from detent.store.types import DueTimers
@@ -110,12 +110,12 @@ def _claim_seen(
         world.versions.update({row.id: version for row, version in found})
     for job, _ in tx.jobs(list(world.jobs)):
         world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
-    ledger = ChangeSet(world, lifetimes.lease_us, tx.now())
-    grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
-    if ledger.entries:
-        tx.save(ledger.rows())
+    change_set = ChangeSet(world, lifetimes.lease_us, tx.now())
+    grants = list(claims._decide(change_set, commands, c.Actor(f"worker:{ask.worker}")))
+    if change_set.entries:
+        tx.save(change_set.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
-    return [claims._claimed(ledger, grant, payloads) for grant in grants]
+    return [claims._claimed(change_set, grant, payloads) for grant in grants]
 
 
 def attempts_not_counted() -> Patches:
@@ -156,7 +156,7 @@ def reclaim_of_waiting_work() -> Patches:
     def queue_but_rest(self: ChangeSet) -> Any:
         rows, leases, unqueued = queue(self)
         jobs = self.world.jobs
-        return rows, leases, [each for each in unqueued if jobs[each].state not in RESTING_JOB]
+        return rows, leases, [each for each in unqueued if jobs[each].state not in WAITING_JOB]
 
     def allowed(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
         lost = isinstance(event, e.JobRequeued) and event.reason == "lost"
@@ -164,7 +164,7 @@ def reclaim_of_waiting_work() -> Patches:
 
     def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
         job = draft.job(command.job_id)
-        if job.fence == command.fence and job.state in RESTING_JOB:
+        if job.fence == command.fence and job.state in WAITING_JOB:
             draft.emit(job.id, e.JobRequeued("lost"))
             return "queued"
         return reclaim_job(draft, command)

@@ -17,7 +17,7 @@ Patches = Iterator[Any]
 
 
 def pause_is_ignored_by_claims() -> Patches:
-    """A claim looks at how many may run, and not at what is paused."""
+    """A claim checks how many jobs may run, and ignores pauses."""
     made = ConcurrencyLimits.__init__
 
     def blind(self: ConcurrencyLimits, tx: Any, worker: str) -> None:

@@ -30,10 +30,10 @@ def _from_anybody(handler: Callable[[Draft, Any], Any]) -> Callable[[Draft, Any]
         job = draft.find_job(command.grant.job_id)
         if job is None or job.state != "running" or job.nonce is None:
             return handler(draft, command)
-        said: dict[str, Any] = {"grant": c.Grant(job.id, job.fence, job.nonce)}
+        current: dict[str, Any] = {"grant": c.Grant(job.id, job.fence, job.nonce)}
         if hasattr(command, "run_id") and job.run_id is not None:
-            said["run_id"] = job.run_id
-        return handler(draft, replace(command, **said))
+            current["run_id"] = job.run_id
+        return handler(draft, replace(command, **current))
 
     return taken
 

@@ -26,7 +26,7 @@ KEY = "key:one at a time"
 #: How long a pause with an end lasts at most.
 LONGEST_PAUSE_US = 2_000_000
 OPERATOR = Caller("operator", frozenset(Scope))
-#: What may be said to a question, by its kind.
+#: The possible answers to a question, by its kind.
 ANSWERS = {"question": ("yes", "no"), "confirmation": ("confirm", "confirm", "refuse")}
 #: How much of the work has a plan.
 PLANNED = 0.5
@@ -236,7 +236,7 @@ class Client:
         yield
 
     def _surely(self, command: lc.LimitCommand) -> None:
-        """Until it is known to be done: nothing may start while a pause lasts for ever."""
+        """Repeat until it is known to be done: nothing starts while a pause lasts without end."""
         while self.do(command) is None:
             continue
 

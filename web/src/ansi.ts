@@ -1,4 +1,4 @@
-// Terminal output as pieces of plain text with a style. Colours are kept, everything else that a
+// Parses terminal output into styled text. Colours are kept, everything else that a
 // terminal would obey is dropped: no text can move, hide or rewrite what was shown before.
 import { plain } from "./text";
 

@@ -1,4 +1,4 @@
-// The application: who is signed in, which page the address names, what keeps it live.
+// The application: the session, the router and the live feed.
 import { lazy, Suspense, useEffect } from "react";
 import { client } from "./api/hooks";
 import { feed } from "./live/feed";

@@ -1,4 +1,4 @@
-// A unified diff as files, hunks and lines, read leniently: what is not understood is context.
+// Parses a unified diff into files, hunks and lines. Unknown lines are treated as context.
 
 export type DiffKind = "file" | "hunk" | "added" | "removed" | "context";
 export interface DiffLine {

@@ -1,4 +1,4 @@
-// Where we are: the address bar is the only place that knows, so that every view has a link.
+// The router: the address bar holds the whole state of navigation, so that every view has a link.
 import {
   type AnchorHTMLAttributes,
   type MouseEvent,

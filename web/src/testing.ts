@@ -1,4 +1,4 @@
-// What unit tests share: a small lifecycle table in the server's shape, and events.
+// Shared by unit tests: a small lifecycle table in the format of the server, and events.
 import type { Event, Lifecycle } from "./api/schema";
 import { type Tables, tablesFrom } from "./lifecycles";
 

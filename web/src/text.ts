@@ -1,4 +1,4 @@
-// Text from elsewhere, made harmless to read: what is invisible or turns the line around is shown.
+// Makes untrusted text safe to show: invisible and bidirectional characters become visible.
 
 // Controls but tab and newline; bidirectional marks; zero-width and tag characters.
 const INVISIBLE =

@@ -1,4 +1,4 @@
-// Times: the server speaks UTC, people read their own zone, and durations in few letters.
+// Formats times in the time zone of the browser, and durations in a short form.
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -15,7 +15,7 @@ from celery import Celery  # type: ignore[import-not-found]
 from bench.race.scripts import course
 
 logging.disable(logging.CRITICAL)
-AT_ONCE = 8
+CONCURRENCY = 8
 
 
 def application(order: course.Order, finish: course.Finish | None = None) -> Any:
@@ -55,7 +55,7 @@ def _start(app: Any) -> None:
     def work() -> None:
         app.Worker(
             pool="threads",
-            concurrency=AT_ONCE,
+            concurrency=CONCURRENCY,
             loglevel="CRITICAL",
             without_gossip=True,
             without_mingle=True,

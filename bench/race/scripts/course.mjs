@@ -99,6 +99,6 @@ export async function run(acts) {
   const order = { act, url, ready: `${place}/ready`, variant };
   order.count = Number(count);
   order.singles = Number(singles);
-  const said = await acts[act](order);
-  process.stdout.write(`${JSON.stringify(said)}\n`, () => process.exit(0));
+  const result = await acts[act](order);
+  process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));
 }

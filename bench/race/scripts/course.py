@@ -94,17 +94,17 @@ def enqueue(
     """
     single(0)
     single_s = _timed(lambda: [single(0) for _ in range(order.singles)])
-    said: dict[str, Any] = {"single_s": single_s, "bulk_s": None, "together_s": None}
+    timings: dict[str, Any] = {"single_s": single_s, "bulk_s": None, "together_s": None}
     if together is not None:
-        said["together_s"] = _timed(lambda: together(order.together))
+        timings["together_s"] = _timed(lambda: together(order.together))
     else:
         (bulk or _one_by_one(single))(order.together)
     if bulk is not None:
-        said["bulk_s"] = _timed(lambda: bulk(order.jobs))
+        timings["bulk_s"] = _timed(lambda: bulk(order.jobs))
     else:
         (together or _one_by_one(single))(order.jobs)
     every = 1 + order.singles + order.together + order.jobs
-    return {**said, "together": order.together, "enqueued": every}
+    return {**timings, "together": order.together, "enqueued": every}
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -166,7 +166,7 @@ def drained(begun: float | None) -> dict[str, Any]:
 def run(acts: dict[str, Callable[[Order], dict[str, Any]]]) -> None:
     """Do what the command line asks. Threads that a peer leaves behind do not keep it alive."""
     act, url, place, count, singles, variant = sys.argv[1:]
-    said = acts[act](Order(act, url, Path(place), int(count), int(singles), variant))
-    print(json.dumps(said), flush=True)
+    timings = acts[act](Order(act, url, Path(place), int(count), int(singles), variant))
+    print(json.dumps(timings), flush=True)
     sys.stderr.flush()
     os._exit(0)

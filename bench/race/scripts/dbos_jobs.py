@@ -14,7 +14,7 @@ from dbos import DBOS, DBOSClient  # type: ignore[import-not-found]
 
 from bench.race.scripts import course
 
-AT_ONCE = 50
+CONCURRENCY = 50
 POLL_S = 0.01
 QUEUE = "race"
 
@@ -56,13 +56,13 @@ def launch(order: course.Order, finish: course.Finish | None = None) -> None:
     DBOS.workflow(name="nothing")(nothing)
     DBOS.workflow(name="five")(five)
     DBOS.launch()
-    DBOS.register_queue(QUEUE, worker_concurrency=AT_ONCE, polling_interval_sec=POLL_S)
+    DBOS.register_queue(QUEUE, worker_concurrency=CONCURRENCY, polling_interval_sec=POLL_S)
 
 
 def client(order: course.Order) -> Any:
     """A process that only enqueues uses the client."""
     made = DBOSClient(system_database_url=system_url(order), application_name="race")
-    made.register_queue(QUEUE, worker_concurrency=AT_ONCE, polling_interval_sec=POLL_S)
+    made.register_queue(QUEUE, worker_concurrency=CONCURRENCY, polling_interval_sec=POLL_S)
     return made
 
 

@@ -19,7 +19,7 @@ from detent.worker.worker import Worker
 
 IN_BULK = 1_000
 #: As many in parallel as the other two get.
-WORKFLOWS_AT_ONCE = 50
+WORKFLOW_CONCURRENCY = 50
 
 
 def application(order: course.Order, one: Callable[[int], object] = print) -> App:
@@ -80,9 +80,9 @@ def drain(order: course.Order) -> dict[str, Any]:
     worker.start()
     finish.wait()
     course.until(lambda: _live(app) == 0)
-    said = course.drained(begun)
+    timings = course.drained(begun)
     worker.stop(grace_s=0)
-    return said
+    return timings
 
 
 def pick_up(order: course.Order) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def pick_up(order: course.Order) -> dict[str, Any]:
 
 
 def _worker(order: course.Order, app: App) -> Worker:
-    at_once = WORKFLOWS_AT_ONCE if order.act == "flow" else None
-    return Worker(app.installation(), app, concurrency=at_once)
+    concurrency = WORKFLOW_CONCURRENCY if order.act == "flow" else None
+    return Worker(app.installation(), app, concurrency=concurrency)
 
 
 def _live(app: App) -> int:

@@ -15,7 +15,7 @@ from dramatiq.brokers.redis import RedisBroker  # type: ignore[import-not-found]
 from bench.race.scripts import course
 
 logging.disable(logging.CRITICAL)
-AT_ONCE = 8
+CONCURRENCY = 8
 
 
 def actor(order: course.Order, finish: course.Finish | None = None) -> Any:
@@ -42,7 +42,7 @@ def drain(order: course.Order) -> dict[str, Any]:
     finish = course.Finish(order)
     broker = actor(order, finish).broker
     begun = time.perf_counter()
-    dramatiq.Worker(broker, worker_threads=AT_ONCE).start()
+    dramatiq.Worker(broker, worker_threads=CONCURRENCY).start()
     finish.wait()
     redis = broker.client
     course.until(lambda: not redis.hlen("dramatiq:default.msgs"))
@@ -51,7 +51,7 @@ def drain(order: course.Order) -> dict[str, Any]:
 
 def pick_up(order: course.Order) -> dict[str, Any]:
     finish = course.Finish(order)
-    dramatiq.Worker(actor(order, finish).broker, worker_threads=AT_ONCE).start()
+    dramatiq.Worker(actor(order, finish).broker, worker_threads=CONCURRENCY).start()
     finish.wait()
     return {"ms": finish.ms}
 

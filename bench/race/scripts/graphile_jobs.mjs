@@ -9,7 +9,7 @@ import { enqueue, drained, finish, load, run, send } from "./course.mjs";
 const { Logger, makeWorkerUtils, run: work } = load("graphile-worker");
 const { Pool } = load("pg");
 
-const AT_ONCE = 24;
+const CONCURRENCY = 24;
 const IN_BULK = 1000;
 const logger = new Logger(() => () => {});
 const BATCH = {
@@ -38,7 +38,7 @@ function working(order, found) {
   const taskList = { nothing: async ({ atUs }) => found.one(atUs) };
   return work({
     connectionString: order.url,
-    concurrency: AT_ONCE,
+    concurrency: CONCURRENCY,
     noHandleSignals: true,
     logger,
     taskList,

@@ -15,7 +15,7 @@ from oban.schema import install  # type: ignore[import-not-found]
 from bench.race.scripts import course
 
 logging.disable(logging.CRITICAL)
-AT_ONCE = 100
+CONCURRENCY = 100
 IN_BULK = 1_000
 LIVE = "SELECT count(*) FROM oban_jobs WHERE state <> 'completed'"
 
@@ -50,8 +50,8 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
         def together(count: int) -> None:
             runner.run(course.by_coroutines(lambda: oban.enqueue(job.new({"at_us": 0})), count))
 
-        said: dict[str, Any] = act(single, bulk, together)
-        return said
+        timings: dict[str, Any] = act(single, bulk, together)
+        return timings
 
 
 def enqueue(order: course.Order) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _working(order: course.Order, finish: course.Finish) -> float:
 
     async def work() -> float:
         pool = await Oban.create_pool(order.url)
-        oban = Oban(pool=pool, queues={"default": AT_ONCE})
+        oban = Oban(pool=pool, queues={"default": CONCURRENCY})
         begun = time.perf_counter()
         await oban.start()
         await asyncio.to_thread(finish.wait)

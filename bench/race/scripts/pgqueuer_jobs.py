@@ -42,8 +42,8 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
         def together(count: int) -> None:
             runner.run(course.by_coroutines(lambda: pooled.enqueue("nothing", b"0", 0), count))
 
-        said: dict[str, Any] = act(single, bulk, together)
-        return said
+        timings: dict[str, Any] = act(single, bulk, together)
+        return timings
 
 
 async def _pooled(url: str) -> Any:

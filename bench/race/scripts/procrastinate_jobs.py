@@ -15,12 +15,14 @@ import procrastinate  # type: ignore[import-not-found]
 from bench.race.scripts import course
 
 logging.disable(logging.CRITICAL)
-AT_ONCE = 20
+CONCURRENCY = 20
 LIVE = "SELECT count(*) AS live FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
 
 
 def application(order: course.Order, finish: course.Finish | None = None) -> Any:
-    connector = procrastinate.PsycopgConnector(conninfo=order.url, min_size=2, max_size=AT_ONCE + 5)
+    connector = procrastinate.PsycopgConnector(
+        conninfo=order.url, min_size=2, max_size=CONCURRENCY + 5
+    )
     app = procrastinate.App(connector=connector)
 
     async def nothing(at_us: int) -> None:
@@ -53,8 +55,8 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
         def together(count: int) -> None:
             runner.run(course.by_coroutines(lambda: task.defer_async(at_us=0), count))
 
-        said: dict[str, Any] = act(single, bulk, together)
-        return said
+        timings: dict[str, Any] = act(single, bulk, together)
+        return timings
 
 
 def enqueue(order: course.Order) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _working(order: course.Order, finish: course.Finish) -> float:
         async with app.open_async():
             begun = time.perf_counter()
             worker = asyncio.create_task(
-                app.run_worker_async(concurrency=AT_ONCE, install_signal_handlers=False)
+                app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False)
             )
             await asyncio.to_thread(finish.wait)
             while (await app.connector.execute_query_one_async(LIVE))["live"]:

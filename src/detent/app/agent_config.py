@@ -1,6 +1,6 @@
-"""An agent command line as configured: `[agents.NAME]` over its preset, checked when it is read.
+"""The configuration of an agent: `[agents.NAME]` merged into its preset, validated on load.
 
-Every mistake is named by its place in the file. Pure: nothing is started, no file is opened.
+Errors name the key in the file. Pure: nothing is started, no file is opened.
 """
 
 import re
@@ -13,7 +13,7 @@ from detent.errors import DetentError, Misconfigured
 from detent.kernel import document_fields
 from detent.kernel.retry import FailureClass
 
-#: What may stand in an argv, `{prompt}`, as an element of its own. `args` becomes several.
+#: Placeholders of an argv, such as `{prompt}`, each a separate element. `args` becomes several.
 PLACES = (
     "prompt",
     "prompt_file",
@@ -27,9 +27,9 @@ PLACES = (
     "run_dir",
     "config_dir",
 )
-#: What an end can be matched by, beside the facts of lines.
+#: Values that a rule for ends can match, in addition to the facts of lines.
 SEEN = ("resumed", "end", "exit_code", "stderr")
-#: The session cannot be used: a new one is begun, once.
+#: The session cannot be used: a new one is started, once.
 NEW_SESSION = "new_session"
 SUCCESS, COUNTS, DENIALS = ("line", "exit"), ("session", "run", "line"), ("fail", "ask")
 KEYS = (
@@ -61,23 +61,23 @@ Argv = tuple[str | tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class LineRule:
-    """What one kind of line tells: the fact, on which lines, and from which field or constant."""
+    """Takes one fact from the matching lines, from a field or a constant."""
 
     take: str
     when: Mapping[str, str]
     path: tuple[str, ...]
     value: Any = None
     joined: bool = False
-    #: Fields that must be there, and that must not.
+    #: Fields that a line must have, and must not have.
     having: str | None = None
     lacking: str | None = None
-    #: Of what a cost is the total.
+    #: What a cost is the total of.
     counts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EndRule:
-    """What kind of end it is, by patterns over what was seen."""
+    """Classifies an end by patterns over the reported values."""
 
     when: Mapping[str, str]
     kind: str
@@ -107,13 +107,13 @@ class Agent:
     #: Repositories, or directories of them, that a payload may name.
     repos: tuple[str, ...] = ()
     base: str | None = None
-    #: How long a process may stay after it has said that it is done.
+    #: How long a process may stay after it has reported its end.
     linger_s: float = 60.0
     root_is_sandboxed: bool = False
 
 
 def agent_from(name: str, tables: Mapping[str, Table]) -> Agent:
-    """The agent of that name: configured, or a preset as it is."""
+    """The agent with this name: a configured one, or an unchanged preset."""
     where = f"agents.{name}"
     if name not in tables and name not in PRESETS:
         known = ", ".join(sorted({*tables, *PRESETS}))
@@ -229,7 +229,7 @@ def _check_part(part: object, where: str) -> None:
 
 
 def filled(argv: Argv, values: Mapping[str, str | Sequence[str] | None]) -> list[str]:
-    """The argv with values in their places; a group in which one has no value is left out."""
+    """The argv with values for its placeholders; a group with a missing value is left out."""
     made: list[str] = []
     for each in argv:
         group = (each,) if isinstance(each, str) else each
@@ -248,7 +248,7 @@ def _part(part: str, values: Mapping[str, str | Sequence[str] | None]) -> Sequen
 
 
 def with_places(text: str, values: Mapping[str, str | Sequence[str] | None]) -> str:
-    """A variable's value, which may have places inside it."""
+    """The value of a variable, with its placeholders replaced."""
     return PLACE.sub(lambda found: str(values.get(found[1], found[0])), text)
 
 

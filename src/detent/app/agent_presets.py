@@ -1,7 +1,7 @@
-"""Agent command lines as data: how one is started, how its lines are read, what its ends mean.
+"""The agent presets: how an agent is started, its lines are parsed and its ends are classified.
 
-A preset is a table of the same shape as `[agents.NAME]` in detent.toml, which changes single keys
-of it. Nothing here starts or reads anything.
+A preset is a table in the format of `[agents.NAME]` in detent.toml, which overrides single keys of
+it. This module contains only data.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 Table = Mapping[str, Any]
 
-#: What a line can tell. `cost` and the tokens are numbers, `end` says that the line ends the work.
+#: The facts of lines. `cost` and the tokens are numbers; `end` marks the line that ends the work.
 FACTS = (
     "session_id",
     "cost",
@@ -32,7 +32,7 @@ FACTS = (
 RESULT: Table = {"type": "result"}
 SINCE = "model_usage_since_last_result"
 
-#: The first row that fits says what kind of failure an end is. Patterns are those of a shell.
+#: The first matching row sets the failure class of an end. Patterns are shell patterns.
 BY_STATUS: tuple[Table, ...] = (
     {"when": {"status": "401"}, "class": "needs_user", "hint": "Sign the agent in again."},
     {"when": {"status": "403"}, "class": "needs_user", "hint": "Its account may not do this."},
@@ -60,7 +60,7 @@ CLAUDE: Table = {
     ],
     "environment": ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
     "variables": {
-        # Transcripts, and so sessions, live here.
+        # Transcripts, and therefore sessions, are stored here.
         "CLAUDE_CONFIG_DIR": "{config_dir}",
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -69,8 +69,8 @@ CLAUDE: Table = {
     "cost_counts": "run",
     "lines": [
         {"take": "session_id", "field": "session_id"},
-        # Versions that tell what is new since the last result mean the whole session by the total,
-        # also after it was resumed; older ones mean the run.
+        # In versions that report the cost since the last result, the total is that of the whole
+        # session, also after it was resumed; in older ones it is that of the run.
         {"take": "cost", "field": "total_cost_usd", "having": SINCE, "counts": "session"},
         {"take": "cost", "field": "total_cost_usd", "lacking": SINCE},
         {"take": "tokens_in", "when": RESULT, "field": "usage.input_tokens"},
@@ -185,7 +185,7 @@ GEMINI: Table = {
     ],
 }
 
-#: Any program: exit code 0 is success, and its last words are the result. `argv` must be given.
+#: Any program: exit code 0 is success, and its last output is the result. `argv` is required.
 PLAIN: Table = {"success": "exit", "cost_counts": "run", "lines": [], "ends": []}
 
 PRESETS: Mapping[str, Table] = MappingProxyType(

@@ -37,7 +37,7 @@ def storable(value: Any, what: str) -> Any:
     if len(encoded) > MAX_BYTES:
         raise TooLarge(
             f"{what} is {len(encoded):,} bytes as JSON; {MAX_BYTES:,} are allowed. "
-            "Store it with run.evidence(), and return its name.",
+            "Store large data in a file or as evidence, and pass its name instead.",
             limit=MAX_BYTES,
         )
     return plain if isinstance(plain, str) else _decode(encoded)
@@ -54,7 +54,7 @@ def _is_small(value: Any) -> bool:
 def _unstorable(value: Any, what: str, error: Exception) -> Invalid:
     return Invalid(
         f"{what} cannot be stored: {error}. It must be JSON: text, numbers, true, false, null, "
-        "lists and tables of them, or a dataclass, msgspec struct or pydantic model of such.",
+        "lists and objects of these, or a dataclass, a msgspec struct or a pydantic model.",
         field=what,
         given=type(value).__name__,
     )
@@ -114,7 +114,7 @@ def is_model(annotation: Any) -> bool:
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__name__} has no JSON form")
+    raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
 
 
 def _model(kind: type, value: Any) -> Any:

@@ -51,10 +51,10 @@ def _migrate(done: str, as_json: bool) -> None:
     names = [f"{each.number:04}_{each.name}" for each in before.waiting]
     if names:
         _open(load().settings).close()
-        said = f"{done} {before.where}: {', '.join(names)}."
+        message = f"{done} {before.where}: {', '.join(names)}."
     else:
-        said = f"{before.where} has the current schema, {len(before.applied)}."
-    output.print_result({"where": before.where, "applied": names}, said, as_json)
+        message = f"{before.where} has the current schema, {len(before.applied)}."
+    output.print_result({"where": before.where, "applied": names}, message, as_json)
 
 
 @db.command()
@@ -172,13 +172,13 @@ def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
         back_up(_file_of(schema), file.absolute(), update)
         copied = copy_blobs(ours, theirs, update) if with_blobs else 0
     left = 0 if with_blobs else count_blobs(ours)
-    said = f"Copied {schema.where} to {file}."
+    message = f"Copied {schema.where} to {file}."
     if copied:
-        said += f"\nCopied {copied} evidence files to {theirs.directory}: keep both together."
+        message += f"\nCopied {copied} evidence files to {theirs.directory}: keep both together."
     if left:
-        said += f"\nNot copied: {left} evidence files. To copy them, use --with-blobs."
+        message += f"\nNot copied: {left} evidence files. To copy them, use --with-blobs."
     facts = {"from": schema.where, "file": str(file), "blobs": copied, "blobs_left": left}
-    output.print_result(facts, said, as_json)
+    output.print_result(facts, message, as_json)
 
 
 @db.command()
@@ -332,10 +332,10 @@ def trim(as_json: bool) -> None:
             upto = hash_chain.trimmed(view)
     finally:
         store.close()
-    said = "Nothing to remove: the log is short, or begins with work that was not deleted."
+    message = "Nothing to remove: the log is short, or begins with work that was not deleted."
     if count:
-        said = f"Removed {count} events. The log now begins after position {upto}."
-    output.print_result({"removed": count, "trimmed": upto}, said, as_json)
+        message = f"Removed {count} events. The log now begins after position {upto}."
+    output.print_result({"removed": count, "trimmed": upto}, message, as_json)
 
 
 @db.command()
@@ -359,11 +359,11 @@ def clock(reset: bool, as_json: bool) -> None:
         now, ahead = store_time.read(store)
     finally:
         store.close()
-    said = f"The store's time is {views.utc(now)}, {ahead / 1_000_000:.3f} s ahead of its clock."
+    message = f"The store's time is {views.utc(now)}, {ahead / 1_000_000:.3f} s ahead of its clock."
     if reset:
-        said = f"Set back by {back / 1_000_000:.3f} s. {said}"
+        message = f"Set back by {back / 1_000_000:.3f} s. {message}"
     facts = {"time": views.utc(now), "ahead_us": ahead, "set_back_us": back}
-    output.print_result(facts, said, as_json)
+    output.print_result(facts, message, as_json)
 
 
 # ---- helpers -----------------------------------------------------------------------------------

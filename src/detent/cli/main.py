@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-RUNNING, ACTING, LOOKING = "Run detent", "Work", "Inspect"
+RUN, WORK, INSPECT = "Run detent", "Work", "Inspect"
 INSTALLATION, DATA, INTEGRATIONS = "Installation", "Data", "Integrations"
 #: Exit code of a command that was stopped by Ctrl-C, as shells have it.
 INTERRUPTED = 130
@@ -40,150 +40,150 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "init": Command("detent.cli.up:init", "Write a starter detent.toml to edit.", RUNNING),
+    "init": Command("detent.cli.up:init", "Write a starter detent.toml to edit.", RUN),
     "up": Command(
-        "detent.cli.up:up", "Run the gateway, a worker and a keeper in one process.", RUNNING
+        "detent.cli.up:up", "Run the gateway, a worker and a keeper in one process.", RUN
     ),
-    "serve": Command("detent.cli.up:serve", "Run only a gateway.", RUNNING),
+    "serve": Command("detent.cli.up:serve", "Run only a gateway.", RUN),
     "worker": Command(
         "detent.cli.up:worker",
         "Run only a worker; any number can run, on any machine.",
-        RUNNING,
+        RUN,
     ),
     "keeper": Command(
         "detent.cli.up:keeper",
         "Run only a keeper (scheduler and maintenance); one is active, others stand by.",
-        RUNNING,
+        RUN,
     ),
     "dashboard": Command(
         "detent.cli.dashboard:dashboard",
         "Open the dashboard with a login link that works once, within a minute.",
-        RUNNING,
+        RUN,
     ),
     "submit": Command(
         "detent.cli.submit:submit",
         "Submit a task of the type INTENT and queue it.",
-        ACTING,
+        WORK,
     ),
-    "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed tasks again.", ACTING),
-    "cancel": Command("detent.cli.task_verbs:cancel", "Cancel tasks and their subtasks.", ACTING),
+    "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed tasks again.", WORK),
+    "cancel": Command("detent.cli.task_verbs:cancel", "Cancel tasks and their subtasks.", WORK),
     "retry": Command(
-        "detent.cli.task_verbs:retry", "Run tasks again and reset their retry counts.", ACTING
+        "detent.cli.task_verbs:retry", "Run tasks again and reset their retry counts.", WORK
     ),
     "resume": Command(
         "detent.cli.task_verbs:resume",
         "Continue timed-out tasks in their agent sessions.",
-        ACTING,
+        WORK,
     ),
-    "accept": Command("detent.cli.task_verbs:accept", "Accept work that waits for review.", ACTING),
-    "reject": Command("detent.cli.task_verbs:reject", "Reject work that waits for review.", ACTING),
+    "accept": Command("detent.cli.task_verbs:accept", "Accept work that waits for review.", WORK),
+    "reject": Command("detent.cli.task_verbs:reject", "Reject work that waits for review.", WORK),
     "answer": Command(
         "detent.cli.task_verbs:answer",
         "Answer the open question of a task, or of a job without a task.",
-        ACTING,
+        WORK,
     ),
     "signal": Command(
         "detent.cli.task_verbs:signal",
         "Send a named signal to a job, or to the job of a task.",
-        ACTING,
+        WORK,
     ),
     "dismiss": Command(
         "detent.cli.task_verbs:dismiss",
         "Stop waiting for failed subtasks, so that their parents continue.",
-        ACTING,
+        WORK,
     ),
-    "delete": Command("detent.cli.task_verbs:delete", "Delete tasks and their data.", ACTING),
+    "delete": Command("detent.cli.task_verbs:delete", "Delete tasks and their data.", WORK),
     "raise": Command(
         "detent.cli.costs:raise_budget",
         "Set a task's budget in dollars; work that waited for budget continues.",
-        ACTING,
+        WORK,
     ),
     "fork": Command(
         "detent.cli.history:fork",
         "Queue a new job that keeps a job's results before STEP and continues from there.",
-        ACTING,
+        WORK,
     ),
     "inbox": Command(
         "detent.cli.inbox:inbox",
         "Handle the items that wait for a person, one by one.",
-        ACTING,
+        WORK,
     ),
     "pause": Command(
         "detent.cli.limits:pause",
         "Pause an intent, a project, a concurrency key or all work: no new work starts.",
-        ACTING,
+        WORK,
     ),
     "unpause": Command(
         "detent.cli.limits:unpause",
         "End the pause of an intent, of a project, of a concurrency key or of all work.",
-        ACTING,
+        WORK,
     ),
     "tasks": Command(
         "detent.cli.tasks:tasks",
         "List tasks, newest first; create a task, or set its fields or state.",
-        LOOKING,
+        INSPECT,
     ),
-    "jobs": Command("detent.cli.show:jobs", "List jobs, newest first.", LOOKING),
+    "jobs": Command("detent.cli.show:jobs", "List jobs, newest first.", INSPECT),
     "runs": Command(
         "detent.cli.runs:runs",
         "List runs, newest first; begin or end a run manually.",
-        LOOKING,
+        INSPECT,
     ),
     "steps": Command(
         "detent.cli.show:steps",
         "List the plan steps of a task or job.",
-        LOOKING,
+        INSPECT,
     ),
     "show": Command(
         "detent.cli.show:show",
         "Show one task, job or run with its state and history.",
-        LOOKING,
+        INSPECT,
     ),
     "why": Command(
         "detent.cli.show:why",
         "Explain why a task or job is not running, and who can change that.",
-        LOOKING,
+        INSPECT,
     ),
     "costs": Command(
         "detent.cli.costs:costs",
         "Show the cost of a task by run and by subtask.",
-        LOOKING,
+        INSPECT,
     ),
     "at": Command(
         "detent.cli.history:at",
         "Show a task as it was after a position of the log, or at a time.",
-        LOOKING,
+        INSPECT,
     ),
     "watch": Command(
         "detent.cli.watch:watch",
         "Watch the board live; a bell rings when something waits for a person.",
-        LOOKING,
+        INSPECT,
     ),
-    "logs": Command("detent.cli.events:logs", "Print the output of a task's latest run.", LOOKING),
+    "logs": Command("detent.cli.events:logs", "Print the output of a task's latest run.", INSPECT),
     "evidence": Command(
         "detent.cli.evidence:evidence",
         "List and save the evidence files of runs; add a file manually.",
-        LOOKING,
+        INSPECT,
     ),
     "events": Command(
         "detent.cli.events:events",
         "Print the event log, or the history of one task or job.",
-        LOOKING,
+        INSPECT,
     ),
     "health": Command(
         "detent.cli.installation:health",
         "Report whether the installation is healthy, with the reasons.",
-        LOOKING,
+        INSPECT,
     ),
     "stats": Command(
         "detent.cli.installation:stats",
         "Show throughput, success rate, durations, cost and queue age.",
-        LOOKING,
+        INSPECT,
     ),
     "state": Command(
         "detent.cli.installation:state",
         "Read and set the values of the installation's state.",
-        LOOKING,
+        INSPECT,
     ),
     "resources": Command(
         "detent.cli.resources:resources",
@@ -283,7 +283,7 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command(
         "detent.cli.demo:demo",
         "Run a demo: a question, a budget, a failing resource, a killed worker and a review.",
-        RUNNING,
+        RUN,
     ),
     "mcp": Command(
         "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."

@@ -229,9 +229,9 @@ def column_widths(widths: Sequence[int], most: int | None) -> list[int]:
 
 def terminal_columns() -> int | None:
     """The width of the output in columns; None if it is not limited."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said):
-        return int(said)
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
     if not sys.stdout.isatty():
         return None
     try:

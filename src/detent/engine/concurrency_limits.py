@@ -96,19 +96,19 @@ class _Rates:
         return dict(window)
 
     def exhausted(self) -> list[str]:
-        return [name for name in self.rates if not self._has_room(name)]
+        return [name for name in self.rates if not self._has_capacity(name)]
 
     def allow(self, keys: Iterable[str]) -> bool:
         """Whether one more job may start under these keys; if so, count it."""
         rated = [key for key in keys if key in self.rates]
-        if not all(map(self._has_room, rated)):
+        if not all(map(self._has_capacity, rated)):
             return False
         for key in rated:
             self.windows[key]["started"] += 1
             self.used.add(key)
         return True
 
-    def _has_room(self, name: str) -> bool:
+    def _has_capacity(self, name: str) -> bool:
         maximum: int = self.rates[name]["rate"]
         return self.windows[name]["started"] < maximum
 

@@ -1,7 +1,7 @@
 """Executes due timers in one bounded pass: expired leases, waits, time limits, resource holds.
 
 Workers run it before they claim, and so does the keeper (the scheduler and maintenance process). A
-pass is safe to repeat. DueTimers retries need no pass: a claim takes them from the queue.
+pass is safe to repeat. Due retries need no pass: a claim takes them from the queue.
 """
 
 from collections.abc import Iterable

@@ -53,7 +53,7 @@ FAILURES: Mapping[str, Code] = {
         2,
         "The input is not valid JSON.",
         "The text is incomplete, not in UTF-8, nested too deeply, or not JSON. Nothing was stored.",
-        "Send one well-formed JSON document in UTF-8.",
+        "Use one well-formed JSON document in UTF-8.",
     ),
     "unknown_state": Code(
         422,
@@ -160,7 +160,7 @@ FAILURES: Mapping[str, Code] = {
         4,
         "The request has no valid token.",
         "The token is missing, unknown, expired or revoked.",
-        "Send a valid token: set DETENT_TOKEN, or send the header `Authorization: Bearer …`.",
+        "Use a valid token: set DETENT_TOKEN, or over HTTP the header `Authorization: Bearer …`.",
     ),
     "forbidden": Code(
         403,
@@ -182,7 +182,7 @@ FAILURES: Mapping[str, Code] = {
         5,
         "The input exceeds the size limit.",
         "Sizes, depths and lengths are limited so that one request cannot block others.",
-        "Send less in one request; the error names the limit.",
+        "Reduce the size to the limit that the error names.",
     ),
     "too_many": Code(
         429,

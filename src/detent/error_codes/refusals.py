@@ -27,9 +27,9 @@ REFUSALS: Mapping[str, Code] = {
         "Stop working on this job. The worker with the newest fence continues it.",
     ),
     "idempotency_conflict": _refused(
-        "The idempotency key was used before with a different body.",
-        "A key returns the first result for the same body. For a different body it is an error.",
-        "Send the same body again, or use a new key for new work.",
+        "The idempotency key was used before for a different submission.",
+        "A key returns the first result for an identical submission. A different one is an error.",
+        "Repeat the submission unchanged, or use a new key for new work.",
     ),
     "version_conflict": _refused(
         "The object was changed after you read it.",

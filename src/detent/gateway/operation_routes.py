@@ -199,7 +199,7 @@ class OperationRoute(ScopedRoute):
         longest = INPUTS["idempotency_key"].longest or 0
         if not 1 <= len(given) <= longest:
             raise Invalid(
-                f"Idempotency-IdempotencyKey must have 1 to {longest} characters.",
+                f"Idempotency-Key must have 1 to {longest} characters.",
                 field="Idempotency-Key",
             )
         return given

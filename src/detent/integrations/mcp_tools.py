@@ -114,7 +114,7 @@ def _wait_tool() -> Tool:
         Input("Wait at most this many seconds", least=0, most=LONGEST_WAIT_S),
     )
     model = InputModel("WaitTaskBody", (*fields_for(shown, shown.parameters), timeout))
-    description = "Wait until a task has ended or needs somebody, and show it as it is then."
+    description = "Wait until a task has ended or needs a person, and show its state then."
     return Tool(WAIT, Scope.READ, description, True, False, model, shows_task=True)
 
 
@@ -180,8 +180,8 @@ class Resource(NamedTuple):
 
 
 RESOURCES = (
-    Resource("detent://tasks/{task_id}", "show_task", "One task and where it stands"),
-    Resource("detent://tasks/{task_id}/why", "why", "Why it is not moving"),
+    Resource("detent://tasks/{task_id}", "show_task", "One task and its state"),
+    Resource("detent://tasks/{task_id}/why", "why", "Why it is not running"),
     Resource("detent://tasks/{task_id}/events", "task_events", "Everything that happened to it"),
     Resource("detent://tasks/{task_id}/evidence", "task_evidence", "What its runs left behind"),
     Resource(

@@ -46,7 +46,7 @@ LONGEST_RETRY_AFTER_S = 86_400
 #: The maximum numbers of events read and deliveries sent for one webhook in one pass.
 MAX_EVENTS = 500
 MAX_SENT = 100
-MAX_AT_ONCE = 8
+MAX_CONCURRENT = 8
 LONGEST_ERROR = 500
 PAUSE_S = 0.2
 GONE = 410
@@ -62,11 +62,11 @@ class Dispatcher:
         self.service = LeaderService(
             core, LeaderElection(core, "webhooks", name), self.work, pause_s=PAUSE_S
         )
-        self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         #: By webhook, its number of consecutive failures, and until when sending is paused.
-        self._resting: dict[str, tuple[int, int]] = {}
+        self._backoffs: dict[str, tuple[int, int]] = {}
 
     def start(self) -> None:
         self.service.start()
@@ -96,7 +96,7 @@ class Dispatcher:
 
     def _begin(self, hook: Webhook, now: int) -> None:
         with self._lock:
-            if hook.name in self._busy or self._resting.get(hook.name, (0, 0))[1] > now:
+            if hook.name in self._busy or self._backoffs.get(hook.name, (0, 0))[1] > now:
                 return
             self._busy.add(hook.name)
         self._pool.submit(self._serve, hook)
@@ -167,7 +167,7 @@ class Dispatcher:
         )
 
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
-        self._resting.pop(hook.name, None)
+        self._backoffs.pop(hook.name, None)
 
         def write(tx: WriteTransaction) -> None:
             status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
@@ -189,9 +189,9 @@ class Dispatcher:
         gone: bool = False,
     ) -> bool:
         attempts = row.attempts + 1
-        failures = self._resting.get(hook.name, (0, 0))[0] + 1
+        failures = self._backoffs.get(hook.name, (0, 0))[0] + 1
         rest_s = min(LONGEST_REST_S, 2 ** min(failures, 6))
-        self._resting[hook.name] = (failures, now + max(rest_s, retry_after_s) * SECOND_US)
+        self._backoffs[hook.name] = (failures, now + max(rest_s, retry_after_s) * SECOND_US)
         failed = row._replace(
             due_at=_next_time(attempts, now, retry_after_s),
             attempts=attempts,

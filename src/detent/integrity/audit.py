@@ -1,4 +1,4 @@
-"""Whether the rows are what the log says: folds the log and names every difference, as data.
+"""Compares the rows with the log: folds the log and reports every difference as data.
 
 Reads through the store's port and changes nothing.
 """
@@ -29,7 +29,7 @@ Rows = dict[tuple[Any, ...], Columns]
 
 
 class Difference(NamedTuple):
-    """Where rows and log disagree. `position` is that of the event, or of the stream's last one."""
+    """A difference between rows and log, with the position of the (last) event of the stream."""
 
     stream: str
     position: int
@@ -41,13 +41,13 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Folded:
-    """What the log says."""
+    """The state that follows from the log."""
 
     world: World = field(default_factory=World)
-    #: By stream: how many events it has, and where the last one stands.
+    #: By stream: how many events it has, and the position of the last one.
     versions: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-    #: By stream: what its row holds beside what the kernel looks at.
+    #: By stream: the fields of its row that the kernel does not read.
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     evidence: Rows = field(default_factory=dict)
     #: Streams without rows: deleted, or not to be folded because data was blanked or is wrong.
@@ -62,7 +62,7 @@ class Folded:
         return (task for task in self.world.tasks.values() if self._kept(task.id))
 
     def jobs(self) -> Iterator[Job]:
-        """Jobs that should have rows; they go with their task."""
+        """Jobs that should have rows; they are deleted with their task."""
         jobs = self.world.jobs.values()
         return (job for job in jobs if self._kept(job.id) and job.task_id not in self.deleted)
 
@@ -75,7 +75,7 @@ class Folded:
 
 
 def differences(view: ReadTransaction) -> list[Difference]:
-    """Everything in which the rows differ from the log, and what is wrong with the log itself."""
+    """All differences between the rows and the log, and errors in the log itself."""
     folded = fold(view)
     return [*folded.flaws, *row_differences(view, folded)]
 
@@ -84,9 +84,9 @@ def differences(view: ReadTransaction) -> list[Difference]:
 
 
 def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) -> Folded:
-    """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
+    """Replay the whole log. An event that cannot be replayed is a flaw; other streams continue.
 
-    Some events at a time are in memory; what grows is what the rows would be.
+    Only one batch of events is in memory at a time, and the resulting rows.
     """
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
     for events in batches(view):
@@ -107,7 +107,7 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     if logged.name in TOMBSTONES:
         folded.deleted.add(stream)
     if logged.name == e.LimitsNoted.name and stream == e.SYSTEM:
-        folded.unread.discard(stream)  # it says all that the trimmed events before it said
+        folded.unread.discard(stream)  # it contains everything from the trimmed events before it
     if not logged.data:
         folded.unread.add(stream)
         if logged.digest is None:
@@ -125,9 +125,9 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
 
 
 def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
-    """Whether a trim took the first events of this stream.
+    """Whether a trim removed the first events of this stream.
 
-    It may do so to deleted ones, and to that of the limits, which it notes anew.
+    A trim removes events of deleted streams, and those of the limits, which it records again.
     """
     if not folded.trimmed or logged.stream in folded.versions:
         return False
@@ -142,7 +142,7 @@ def _flaw(folded: Folded, logged: LoggedEvent, name: str, wanted: Any, found: An
 
 
 def _note(folded: Folded, record: e.Record) -> None:
-    """What rows hold that the kernel does not look at."""
+    """Record the fields of rows that the kernel does not read."""
     event: Any = record.event
     if isinstance(event, e.TaskCreated):
         extras = {"title": event.title, "payload": event.payload, "tags": list(event.tags)}
@@ -162,7 +162,7 @@ def _note(folded: Folded, record: e.Record) -> None:
 
 
 def row_differences(view: ReadTransaction, folded: Folded) -> Iterator[Difference]:
-    """Every row that is missing, not wanted, or different in a column."""
+    """Every row that is missing, unexpected, or different in a column."""
     jobs = [job.id for job in folded.jobs()]
     owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
     pairs: list[tuple[str, Rows, Rows]] = [
@@ -238,7 +238,7 @@ def _expected_jobs(folded: Folded) -> Rows:
 
 
 def _queue(view: ReadTransaction, folded: Folded) -> tuple[Rows, Rows]:
-    """What the log says and what is there."""
+    """Compare the queue with the log."""
     found = _listed(view, "queue")
     old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
     return _expected_queue(folded, old), found
@@ -313,9 +313,9 @@ def _limits(rows: Mapping[str, Any]) -> Rows:
 
 
 def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
-    """Every job whose events, as they stand in the log, break an invariant; job by job.
+    """Every job whose events violate an invariant.
 
-    Also jobs that cannot be folded, because of an event that must not stand where it does.
+    Also jobs that cannot be folded because of an event at a wrong place.
     """
     folds = {job.id for job in folded.jobs()}
     for job in folded.world.jobs.values():
@@ -340,7 +340,7 @@ def _item(logged: LoggedEvent) -> invariants.Item:
 
 
 def timer_differences(tx: WriteTransaction, folded: Folded) -> Iterator[Difference]:
-    """What the store holds to be due, now and some day, against what the log says."""
+    """Compare the timers in the store, due now or later, with the log."""
     for at in (tx.now(), FAR):
         due = tx.due(FAR, at)
         passed = {job.id for job in folded.jobs() if (_deadline(job) or FAR + 1) <= at}

@@ -37,12 +37,12 @@ def _replay(tx: WriteTransaction, folded: Folded) -> int:
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
     for events in batches(tx):
-        ledger = ChangeSet(world, 0, tx.now())
+        change_set = ChangeSet(world, 0, tx.now())
         for logged in events:
             if logged.stream in kept:
-                ledger.replay(read_record(logged))
+                change_set.replay(read_record(logged))
             count += logged.stream in kept or logged.stream == SYSTEM
-        changes = ledger.rows()
+        changes = change_set.rows()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count
 

@@ -68,7 +68,7 @@ def _decimal(given: object) -> Decimal | None:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a report of a session's total cost adds. `went_back`: it claimed less than before."""
+    """What a report of a session's total cost adds. `went_back`: the total has decreased."""
 
     total: int
     added: int
@@ -78,7 +78,7 @@ class Settled:
 def settle(highest_total: int, reported_total: int) -> Settled:
     """Settle a cumulative total against the highest one that the same session has reported.
 
-    Money once spent stays spent: a total that goes back adds nothing and is not believed.
+    Spent money stays spent: a decreasing total is ignored.
     """
     total = max(highest_total, reported_total)
     return Settled(total, total - highest_total, reported_total < highest_total)

@@ -11,7 +11,7 @@ class LimitCommand(Command):
 
 @value
 class SetPause(LimitCommand):
-    """Let nothing start under the name, for so long or until somebody ends the pause."""
+    """Start nothing under the name for `for_us` microseconds, or until the pause is ended."""
 
     name: str
     reason: str | None = None
@@ -33,7 +33,7 @@ class ExpirePause(LimitCommand):
 
 @value
 class SetLimit(LimitCommand):
-    """Replace how many may run at once and how many may start in a time."""
+    """Replace how many jobs may run at the same time, and how many may start in `per_s` seconds."""
 
     name: str
     running: int | None = None

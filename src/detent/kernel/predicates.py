@@ -10,7 +10,7 @@ from detent.kernel.retry import Again, FailureClass, policy_from, verdict
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
-RESTING_JOB = frozenset({"waiting", "parked"})
+WAITING_JOB = frozenset({"waiting", "parked"})
 FAILED_TASK = frozenset({"failed", "timed_out", "budget_exceeded", "cancelled"})
 DONE_TASK = frozenset({"completed", "done"})
 

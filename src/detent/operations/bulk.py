@@ -48,10 +48,10 @@ def accept_many(
     seen: Mapping[str, int] | None = None,
 ) -> schemas.ActedOn:
     """Accept tasks that wait for review. Each id has its own outcome."""
-    looked_at = seen or {}
+    reviewed = seen or {}
 
     def of_task(task_id: str) -> c.Command:
-        return c.AcceptTask(task_id, comment, looked_at.get(task_id))
+        return c.AcceptTask(task_id, comment, reviewed.get(task_id))
 
     return _act(core, caller, ids, of_task)
 
@@ -67,10 +67,10 @@ def reject_many(
     seen: Mapping[str, int] | None = None,
 ) -> schemas.ActedOn:
     """Reject tasks with one comment for all of them. Each id has its own outcome."""
-    looked_at = seen or {}
+    reviewed = seen or {}
 
     def of_task(task_id: str) -> c.Command:
-        return c.RejectTask(task_id, comment, looked_at.get(task_id), run)
+        return c.RejectTask(task_id, comment, reviewed.get(task_id), run)
 
     return _act(core, caller, ids, of_task)
 

@@ -121,7 +121,7 @@ class OperationInput:
             raise Invalid(
                 "The body must be one JSON object, not a list.",
                 field="body",
-                hint="Send one at a time; a list of tasks goes to POST /api/bulk.",
+                hint="Send one object in each request; for a list of tasks, use POST /api/bulk.",
             )
         if not isinstance(value, dict):
             raise Invalid("The body must be one JSON object.", field="body", given=value)

@@ -63,14 +63,14 @@ def figures(core: Core) -> Figures:
         asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
         last = view.page(Query("runs", recent, "ended_at", descending=True, limit=MAX_RUNS))
     # Tasks that wait for a person are counted separately, not as blocked.
-    asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
+    waiting_for_people = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(
         succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
         failed=ended.get("failed", 0),
         timed_out=ended.get("timeout", 0),
         queue=sum(queue.values()) + sum(alone.values()),
-        blocked=sum(blocked.values()) - asking,
-        waiting_for_people=asking + sum(ready.values()) + sum(asked.values()),
+        blocked=sum(blocked.values()) - waiting_for_people,
+        waiting_for_people=waiting_for_people + sum(ready.values()) + sum(asked.values()),
         mean_duration_ms=_mean_ms(last),
     )
 

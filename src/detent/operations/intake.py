@@ -22,7 +22,7 @@ from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context
 from detent.submission.request import BoardRequest, EnqueueRequest, TaskRequest
 
-MAX_AT_ONCE = 10_000
+MAX_TASKS = 10_000
 
 # ---- board tasks -----------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def _enqueue_known(
         core.engine.do(c.UnblockTask(task_id), caller.actor)
     elif not _same_body(core, task_id, command):
         raise Refused(
-            f"Task {task_id} exists with a different body and is {task.state}.",
+            f"Task {task_id} exists with different fields and is {task.state}.",
             code="idempotency_conflict",
         )
     return {"taskId": task_id, "status": core.task(caller, task_id)[0].state, "repeated": True}
@@ -100,9 +100,9 @@ def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> schemas.SubmittedMany:
     """Create many tasks in one transaction. An invalid task refuses all, a conflict only itself."""
-    if len(tasks) > MAX_AT_ONCE:
+    if len(tasks) > MAX_TASKS:
         raise Invalid(
-            f"tasks must have at most {MAX_AT_ONCE} entries, not {len(tasks)}.",
+            f"tasks must have at most {MAX_TASKS} entries, not {len(tasks)}.",
             field="tasks",
             given=len(tasks),
         )

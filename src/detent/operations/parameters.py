@@ -11,7 +11,7 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
-from detent.operations.intake import MAX_AT_ONCE
+from detent.operations.intake import MAX_TASKS
 from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
 from detent.operations.registry import Scope
@@ -120,7 +120,7 @@ INPUTS: Mapping[str, Input] = {
         "A repeated request with the same key returns the first task", "4d0c7e1a"
     ),
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
-    "tasks": Input("The tasks, each with the fields of `submit_task`", None, longest=MAX_AT_ONCE),
+    "tasks": Input("The tasks, each with the fields of `submit_task`", None, longest=MAX_TASKS),
     # actions
     "ids": Input(
         "Ids of tasks, and of jobs where the action applies to jobs; duplicates are ignored",

@@ -182,18 +182,18 @@ def _asked_as(run_id: str) -> str:
 
 
 def _question(
-    asking: str, options: Sequence[Any], default: Any, expires_in_s: int | None
+    text: str, options: Sequence[Any], default: Any, expires_in_s: int | None
 ) -> dict[str, Any]:
-    if not asking.strip() or len(asking) > LONGEST_QUESTION:
+    if not text.strip() or len(text) > LONGEST_QUESTION:
         raise Invalid(
-            f"text must be a question of 1 to {LONGEST_QUESTION} characters, not {len(asking)}.",
+            f"text must be a question of 1 to {LONGEST_QUESTION} characters, not {len(text)}.",
             field="text",
         )
-    if not is_question(asking, options):
+    if not is_question(text, options):
         raise Invalid(
             "text must have a question mark, or the question must have options.",
             field="text",
-            given=asking,
+            given=text,
         )
     if len(options) > MAX_OPTIONS:
         raise Invalid(
@@ -206,7 +206,7 @@ def _question(
             field="default",
             given=default,
         )
-    question: dict[str, Any] = {"text": asking, "options": list(options)}
+    question: dict[str, Any] = {"text": text, "options": list(options)}
     if default is not None:
         question["default"] = default
     if expires_in_s is not None:

@@ -69,8 +69,8 @@ class StandIn:
     # -- speaking --------------------------------------------------------------------------
 
     def line(self, kind: str, **fields: Any) -> None:
-        said = {"type": kind, "session_id": self.session.id, **fields}
-        os.write(1, json.dumps(said).encode() + b"\n")
+        content = {"type": kind, "session_id": self.session.id, **fields}
+        os.write(1, json.dumps(content).encode() + b"\n")
 
     def begin(self) -> None:
         self.line(
@@ -87,7 +87,7 @@ class StandIn:
     def result(self, subtype: str, is_error: bool, **fields: Any) -> NoReturn:
         """The last line, and the exit code that goes with it."""
         session = self.session
-        said = {
+        content = {
             "subtype": subtype,
             "is_error": is_error,
             "num_turns": session.turns,
@@ -99,7 +99,7 @@ class StandIn:
             "errors": [],
             **SINCE,
         }
-        self.line("result", **{**said, **fields})
+        self.line("result", **{**content, **fields})
         sys.exit(1 if is_error else 0)
 
     # -- steps -----------------------------------------------------------------------------
@@ -167,8 +167,8 @@ class StandIn:
 
     def finish(self, fields: Mapping[str, Any]) -> NoReturn:
         """End with a result line of any content."""
-        said = dict(fields)
-        self.result(said.pop("subtype", "success"), said.pop("is_error", False), **said)
+        content = dict(fields)
+        self.result(content.pop("subtype", "success"), content.pop("is_error", False), **content)
 
     # -- bad manners -----------------------------------------------------------------------
 

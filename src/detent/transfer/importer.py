@@ -121,13 +121,13 @@ def _append(
     tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
 ) -> bool:
     _require_new(tx, archive, events)
-    ledger = ChangeSet(World(), 0, tx.now())
+    change_set = ChangeSet(World(), 0, tx.now())
     for logged in events:
-        ledger.replay(read_record(logged))
+        change_set.replay(read_record(logged))
     chain = archive.manifest.chain
     mark = e.TaskImported(archive.digest, chain.position, chain.value)
     root = archive.manifest.task
-    ledger.replay(e.Record(root, None, mark, tx.now(), actor.name))
-    changes = ledger.rows()
+    change_set.replay(e.Record(root, None, mark, tx.now(), actor.name))
+    changes = change_set.rows()
     tx.save(changes._replace(queue=(), leases=(), unqueued=()))
     return True

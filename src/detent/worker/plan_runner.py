@@ -51,14 +51,14 @@ class PlanRun:
     ) -> None:
         self.held, self.app, self.client, self.files = held, app, client, files
         self.runners = runners
-        #: Whether the worker stops: nothing more is started then.
+        #: Whether the worker is stopping: no more steps are started then.
         self.draining = draining
         self.intent = app.intents.get(held.job.intent)
         declared = self.intent.declared if self.intent else Declared()
         self.limit = declared.max_parallel_steps
-        #: The job has left this worker's hands.
+        #: The worker no longer holds the job.
         self.over = False
-        #: Some step without a live run may go on later: worth another look now and then.
+        #: A step without an active run may continue later, so the plan is checked periodically.
         self.pending = False
         self.planning = False
         #: Some step can start for which this worker has no intent: another worker must run it.
@@ -68,7 +68,7 @@ class PlanRun:
     # -- starting --------------------------------------------------------------------------
 
     def advance(self) -> PlanWork:
-        """Start every step that can start now; with nothing live and nothing to start, rest."""
+        """Start every step that can start now. If none runs and none can start, suspend the job."""
         with self._turn:
             while not self.over and not self.planning:
                 if self.draining() or self.held.stopped is not None:
@@ -94,17 +94,17 @@ class PlanRun:
             return load(view, LoadRequest([c.RestPlan(self.held.grant)])), view.now()
 
     def _start(self, world: World, job: Job, now: int) -> tuple[list[ActiveRun], bool]:
-        """The runs that were started, and whether something else has changed by trying."""
+        """The started runs, and whether the attempt to start changed the plan."""
         steps = steps_of(world, job.id)
         ready = self._own(world, startable(world, job, now))
         self.pending = any(
             step.state in CONTINUING and step.run_id is None for step in steps.values()
         )
-        room = self.limit - len(self.held.runs)
+        free = self.limit - len(self.held.runs)
         runs: list[ActiveRun] = []
         again = False
         for name in ready:
-            if len(runs) >= room:
+            if len(runs) >= free:
                 break
             if self.held.expired():
                 break
@@ -167,7 +167,7 @@ class PlanRun:
 
     def _rest(self) -> None:
         if self.held.expired():
-            return  # `advance` looks again, and finds that it must stop
+            return  # `advance` checks again, and finds that it must stop
         try:
             state = self.client.execute(c.RestPlan(self.held.grant), lease_over=self.held.expired)
         except Refused as refusal:
@@ -188,7 +188,7 @@ class PlanRun:
     # -- ending ----------------------------------------------------------------------------
 
     def ended(self, run: ActiveRun, report: c.Report | None) -> PlanWork:
-        """Report a step's end and go on. A cancel is confirmed when all have stopped."""
+        """Report a step's end and continue. A cancel is confirmed when all steps have stopped."""
         with self._turn:
             if not run.end() or self.over:
                 return NOTHING
@@ -210,7 +210,7 @@ class PlanRun:
                 self._execute(instead)
 
     def _finish_early(self) -> None:
-        """The job must leave this worker: say so once nothing of it runs any more."""
+        """The job must leave this worker: report that when none of its runs is active."""
         if self.held.runs or self.planning or self.over:
             return
         if self.held.stopped is Stop.CANCEL:
@@ -224,7 +224,7 @@ class PlanRun:
         self.over = True
 
     def hand_back(self) -> None:
-        """Give the job back now, whatever still runs for it: it is fenced from here on."""
+        """Hand the job back now. Runs that are still active are fenced from now on."""
         with self._turn:
             for run in list(self.held.runs.values()):
                 run.end()
@@ -235,7 +235,7 @@ class PlanRun:
     # -- planning --------------------------------------------------------------------------
 
     def make_plan(self) -> PlanWork:
-        """Call the planner and record what it says, or that it failed; then go on."""
+        """Call the planner and record its plan or its failure; then continue."""
         report: c.Report
         try:
             document = self._ask_planner()
@@ -278,14 +278,14 @@ class PlanRun:
         return with_retry_policies(document, self._known_intents(), "plan")
 
     def _known_intents(self) -> dict[str, Mapping[str, Any]]:
-        """Those of this worker, and those that any other worker has registered."""
+        """The intents of this worker, and those that other workers have registered."""
         with self.client.read() as view:
             registered = view.rows("intents")
         return {**registered, **{name: each.row() for name, each in self.app.intents.items()}}
 
 
 def payload_of(payload: Any, planned: PlanStep, results: Mapping[str, Any]) -> Any:
-    """What a step works on: the job's payload, under the results it needs, under its own input."""
+    """The payload of a step: the job's payload, updated with needed results and its own input."""
     if planned.input is not None and not isinstance(planned.input, Mapping):
         return planned.input
     if not results and not planned.input:

@@ -1,8 +1,8 @@
 """The directory of one run: its output, its evidence, its working directory.
 
-The one place that opens them. What a command left behind is opened beneath the directory, component
-by component, and only if it is a plain file of its own: no symlink, no hard link, no pipe. Evidence
-goes from there into the store's blobs, read once, so that what is hashed is what is kept.
+The only module that opens these files. A file that a command left is opened below the directory,
+component by component, and only if it is a regular file: no symlink, no hard link, no pipe.
+Evidence is copied into the store's blobs in one read, so that the hash fits the stored bytes.
 """
 
 import errno
@@ -31,7 +31,7 @@ MAX_OUTPUT_BYTES = 10_485_760
 MAX_EVIDENCE_BYTES = MAX_BLOB_BYTES
 MAX_FILES = 1_000
 DEEPEST = 8
-#: How a directory is opened that may have become a link.
+#: The flags that open a directory and refuse a link in its place.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 CUT = b"\n[the output was cut here: it passed its limit]\n"
 
@@ -99,7 +99,7 @@ class RunFiles:
         self._append(self._passing.feed(data))
 
     def end_output(self) -> None:
-        """Write what was held back as a possible start of a secret: the output has ended."""
+        """Write the buffered possible start of a secret: the output has ended."""
         self._append(self._passing.end())
 
     def _append(self, data: bytes) -> None:
@@ -150,8 +150,8 @@ class RunFiles:
             return self._archived(name, file)
 
     def collect(self) -> Iterator[Kept]:
-        """The evidence that a command has left in its directory; what cannot be kept is named in
-        the output.
+        """Store the evidence files that a command left; the output names files that were not
+        stored.
         """
         try:
             top = os.open(self.path / EVIDENCE, DIRECTORY)
@@ -199,7 +199,7 @@ class RunFiles:
             os.close(descriptor)
 
     def result(self) -> Any:
-        """What a command has left as `result.json`; None if it left nothing that can be read."""
+        """The content of the command's `result.json`; None if there is no readable one."""
         path = self.path / "result.json"
         try:
             if path.stat(follow_symlinks=False).st_size > MAX_EVIDENCE_BYTES:
@@ -246,7 +246,7 @@ def _too_large(name: str) -> TooLarge:
 
 
 def _append_to(path: Path, data: bytes) -> None:
-    """What the run's own program has put in the file's place gets nothing."""
+    """Append to the file; a link, a pipe or a directory in its place is not written."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -281,6 +281,6 @@ def _below(directory: int, prefix: str, depth: int) -> Iterator[tuple[str, Binar
 
 
 def is_plain(descriptor: int) -> bool:
-    """Whether it is a file of its own: no pipe, no device, no second name for something else."""
+    """Whether it is a regular file: no pipe, no device, no hard link."""
     found = os.fstat(descriptor)
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

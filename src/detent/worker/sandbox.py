@@ -37,14 +37,14 @@ SCOPED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("socket_scope
 
 
 class Sandbox(StrEnum):
-    """How programs of runs are kept apart."""
+    """The sandbox configuration for the programs of runs."""
 
     NONE = "none"
     BWRAP = "bwrap"
 
 
 def check(settings: Settings) -> Sandbox:
-    """Which sandbox is wanted; one that cannot be had keeps the worker from starting."""
+    """The configured sandbox; raises if it is not available, so that the worker does not start."""
     try:
         wanted = Sandbox(settings.worker_sandbox)
     except ValueError:
@@ -68,11 +68,11 @@ def confined(
     workspace: Path,
     also: Sequence[Path] = (),
 ) -> list[str]:
-    """The argv to start in place of the program's own; `also` may be written to as well."""
+    """The argv that starts the program in the sandbox; it may also write to `also`."""
     if check(settings) is Sandbox.NONE:
         return list(argv)
     writable = [*(Path(each).expanduser() for each in settings.worker_sandbox_writable), *also]
-    # By its full name: the program's own PATH need not have it.
+    # With its full path: the program's own PATH may not contain it.
     found = shutil.which(PROGRAM) or PROGRAM
     inside = words(settings.data_dir, run_dir, workspace, writable)
     return [found, *ALONE, *_shown(OWN), *inside, *SCOPED, *argv]
@@ -81,10 +81,10 @@ def confined(
 def words(
     data_dir: Path, run_dir: Path, workspace: Path, writable: Sequence[Path] = ()
 ) -> list[str]:
-    """What the program may see and write of detent's data, and where it begins.
+    """The arguments that hide detent's data, bind directories and set the working directory.
 
-    Later words cover earlier ones: a workspace around the data directory is bound before that is
-    hidden, and the run's own directory, which is inside it, after that.
+    Later arguments override earlier ones: a workspace around the data directory is bound before
+    that is hidden, and the run's own directory, which is inside it, after that.
     """
     hidden = data_dir.absolute()
     inside = [run_dir.absolute()]
@@ -104,7 +104,7 @@ def words(
 
 
 def _shown(paths: Sequence[Path]) -> list[str]:
-    """What would be hidden by the empty directories, to be read if it is there."""
+    """Read-only binds for paths that the empty directories would hide, if they exist."""
     covered = [
         path for path in dict.fromkeys(paths) if any(path.is_relative_to(each) for each in EMPTY)
     ]

@@ -1,7 +1,7 @@
-"""Where an agent works: one directory for each task, the same for all its runs, or a git worktree.
+"""The workspaces of agents: one directory or git worktree for each task, shared by all its runs.
 
-`<data_dir>/workspaces/<task>/` holds `work`, which is the agent's own, and beside it what detent
-knows of it: `workspace.json`, and one mark for each session that lives on this machine.
+`<data_dir>/workspaces/<task>/` contains `work`, which belongs to the agent, and detent's files:
+`workspace.json`, and one marker for each session that is stored on this machine.
 """
 
 import json
@@ -21,7 +21,7 @@ from detent.submission.options import WorkspaceMode
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
 WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
 GIT_S = 120.0
-#: From a program's argv to the one that starts it where it is kept apart.
+#: Maps a program's argv to the argv that starts it in the sandbox.
 Within = Callable[[Sequence[str]], list[str]]
 #: What a repository could make git run on our behalf: hooks, monitors, other programs for diffs.
 HARMLESS = (
@@ -39,13 +39,13 @@ class WorkspaceFailed(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One task's place."""
+    """The workspace of one task."""
 
     root: Path
     mode: str = DIRECTORY
     repo: str | None = None
     branch: str | None = None
-    #: The commit that the branch began at.
+    #: The commit at which the branch starts.
     base: str | None = None
 
     @property
@@ -55,7 +55,7 @@ class Workspace:
     # -- sessions --------------------------------------------------------------------------
 
     def hold(self, session_id: str) -> None:
-        """Note that this session lives on this machine, before its process starts."""
+        """Record that this session is stored on this machine, before its process starts."""
         marks = self.root / SESSIONS
         private_files.make_directory(marks)
         (marks / _mark(session_id)).touch(mode=0o600)
@@ -84,14 +84,14 @@ class Workspace:
     # -- what was changed ------------------------------------------------------------------
 
     def git_dir(self, environment: Mapping[str, str]) -> Path | None:
-        """Where a worktree's repository keeps what git writes."""
+        """The directory of the worktree's repository that git writes to."""
         if self.repo is None:
             return None
         asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
         return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
 
     def changes(self, environment: Mapping[str, str], index: Path, within: Within) -> bytes:
-        """The work tree against the commit that it began at, new files too; empty if none is.
+        """The diff of the work tree against its first commit, new files included.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
@@ -147,7 +147,7 @@ class Workspaces:
         return Workspace(root, **facts)
 
     def holds(self, owner: str, session_id: str) -> bool:
-        """Whether that session lives on this machine."""
+        """Whether this session is stored on this machine."""
         return (self.root(owner) / SESSIONS / _mark(session_id)).exists()
 
     def directory_for(self, owner: str) -> Workspace:
@@ -261,7 +261,7 @@ def git(
     environment: Mapping[str, str],
     within: Within = list,
 ) -> bytes:
-    """What git answers; no hook and no monitor of the repository's own is executed on the way."""
+    """The output of git; hooks and monitors of the repository are not executed."""
     try:
         done = subprocess.run(
             within(["git", *HARMLESS, "-C", str(where), *arguments]),

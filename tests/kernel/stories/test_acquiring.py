@@ -29,8 +29,8 @@ def waited(s: Story) -> list[str]:
     """Let the keeper look until it says something."""
     events: list[str] = []
     for _ in range(100):
-        if said := s.wake(wait_of(s)):
-            events.append(said)
+        if woken := s.wake(wait_of(s)):
+            events.append(woken)
         if not s.waits():
             return events
     raise AssertionError("it waits without end")
@@ -78,7 +78,7 @@ def test_a_resource_that_comes_at_the_last_moment_is_taken() -> None:
     assert s.succeed(step="C").endswith("job_completed task_ready")
 
 
-def test_another_that_is_quicker_each_time_does_not_start_the_wait_anew() -> None:
+def test_another_that_is_quicker_each_time_does_not_restart_the_wait() -> None:
     s = lacking(acquire_timeout_ms=12_000)
     began = s.now
     while s.now < began + 12 * SECOND:
@@ -126,7 +126,7 @@ def test_after_a_sleep_of_its_own_the_limit_counts_from_its_end() -> None:
     assert s.rest() == "job_failed(resource)"
 
 
-def test_a_run_since_the_sleep_makes_it_count_anew() -> None:
+def test_a_run_since_the_sleep_resets_the_count() -> None:
     steps = plan({"name": "C", **GPU, "acquire_timeout_ms": 5_000})
     s = running_plan("job", "C", plan=steps, resources=(R1,))
     s.suspend("timer", "nap", step="C", seconds=60)

@@ -15,7 +15,7 @@ def charge(s: Story, cost: int, at: str = "", step: str | None = None) -> str:
 def test_charges_are_totals_of_the_run_and_money_stays_spent() -> None:
     s = running("review", budget=100)
     assert charge(s, 50) == "ok"
-    assert charge(s, 40) == "ok"  # a total that goes back is not believed
+    assert charge(s, 40) == "ok"  # a decreasing total is ignored
     assert s.facts() == ["run_charged"]
     assert s.task().spent == 50
     assert charge(s, 80) == "ok"

@@ -67,7 +67,7 @@ def succeeded(lifecycle: str) -> Story:
     return s
 
 
-def held_back(lifecycle: str, *, failed: bool = False) -> Story:
+def blocked_by_dependency(lifecycle: str, *, failed: bool = False) -> Story:
     s = Story()
     s.submit(lifecycle, "D")
     s.submit(lifecycle, depends_on=("D",))
@@ -80,10 +80,10 @@ def held_back(lifecycle: str, *, failed: bool = False) -> Story:
 
 NOW = "job_cancelled task_cancelled"
 TASK_ALONE = "task_cancelled"
-AT_ONCE: list[tuple[str, Way, str, str]] = [
+IMMEDIATE: list[tuple[str, Way, str, str]] = [
     ("inbox", lambda: created("board"), "inbox", TASK_ALONE),
     ("todo", lambda: queued("board"), "todo", NOW),
-    ("waits for a dependency", lambda: held_back("board"), "blocked", NOW),
+    ("waits for a dependency", lambda: blocked_by_dependency("board"), "blocked", NOW),
     ("waits for a retry", lambda: retrying("board"), "blocked", NOW),
     ("waits for a rate limit", lambda: retrying("board", "rate_limit"), "blocked", NOW),
     ("has a short question", lambda: resting("board", "question", 30), "blocked", NOW),
@@ -91,7 +91,12 @@ AT_ONCE: list[tuple[str, Way, str, str]] = [
     ("needs a person", lambda: resting("board", "confirmation"), "blocked", NOW),
     ("is out of budget", lambda: resting("board", "budget"), "blocked", NOW),
     ("is out of retries", lambda: failed("board"), "blocked", TASK_ALONE),
-    ("has a failed dependency", lambda: held_back("board", failed=True), "blocked", TASK_ALONE),
+    (
+        "has a failed dependency",
+        lambda: blocked_by_dependency("board", failed=True),
+        "blocked",
+        TASK_ALONE,
+    ),
     ("sleeps shortly", lambda: resting("board", "timer", 20), "doing", NOW),
     ("waits for a signal", lambda: resting("board", "signal"), "doing", NOW),
     ("gathers", lambda: resting("board", "subtasks"), "doing", NOW),
@@ -99,7 +104,7 @@ AT_ONCE: list[tuple[str, Way, str, str]] = [
     ("pending", lambda: created("review"), "pending", TASK_ALONE),
     ("rejected", lambda: after(succeeded("review"), c.RejectTask("T")), "pending", TASK_ALONE),
     ("queued", lambda: queued("review"), "queued", NOW),
-    ("queued behind a dependency", lambda: held_back("review"), "queued", NOW),
+    ("queued behind a dependency", lambda: blocked_by_dependency("review"), "queued", NOW),
     ("answered", lambda: answered("review"), "queued", NOW),
     ("retried", lambda: after(failed("review"), c.RetryTask("T")), "queued", NOW),
     ("unblocked", lambda: after(retrying("review"), c.UnblockTask("T")), "queued", NOW),
@@ -117,9 +122,9 @@ AT_ONCE: list[tuple[str, Way, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("way", "state", "events"), [row[1:] for row in AT_ONCE], ids=[row[0] for row in AT_ONCE]
+    ("way", "state", "events"), [row[1:] for row in IMMEDIATE], ids=[row[0] for row in IMMEDIATE]
 )
-def test_what_does_not_run_is_cancelled_at_once(way: Way, state: str, events: str) -> None:
+def test_what_does_not_run_is_cancelled_immediately(way: Way, state: str, events: str) -> None:
     s = way()
     assert s.task().state == state
     assert s.cancel() == events
@@ -157,7 +162,7 @@ def test_what_has_ended_is_not_cancelled(way: Way, legal: list[str]) -> None:
     ],
     ids=["queued", "retrying", "waiting", "parked"],
 )
-def test_a_job_alone_that_does_not_run_is_cancelled_at_once(way: Way) -> None:
+def test_a_job_alone_that_does_not_run_is_cancelled_immediately(way: Way) -> None:
     s = way()
     assert s.cancel() == "job_cancelled"
     assert s.answer == "cancelled"
@@ -258,7 +263,7 @@ def test_a_request_that_came_too_late_is_forgotten() -> None:
     assert s.stopped() == "j2:run_cancelled j2:job_cancelled task_cancelled"
 
 
-def test_nobody_confirms_a_cancel_that_nobody_asked_for() -> None:
+def test_a_cancel_that_was_not_requested_cannot_be_confirmed() -> None:
     s = running("board")
     assert s.refused(c.ConfirmCancel(s.grant()), WORKER).code == "not_cancelling"
 

@@ -33,7 +33,7 @@ def test_a_review_task_waits_in_the_queue_until_its_dependency_is_accepted() -> 
     assert s.claim("W") == "W:job_running W:run_queued(1) W:run_started W:task_started"
 
 
-def test_a_board_task_is_blocked_at_once_and_released_with_its_dependency() -> None:
+def test_a_board_task_is_blocked_immediately_and_released_with_its_dependency() -> None:
     s = at_work("board")
     assert s.submit("board", "W", depends_on=("D",)) == (
         "W:task_created W:task_queued W:job_created W:task_blocked(dependency)"
@@ -146,7 +146,7 @@ def test_on_the_board_a_cancelled_dependency_leaves_the_other_blocked() -> None:
     assert s.cancel("W") == "W:task_cancelled"
 
 
-def test_a_retry_that_is_pending_is_no_failure_to_those_who_wait() -> None:
+def test_a_pending_retry_is_no_failure_to_dependents() -> None:
     s = at_work("board", retry={"retries": 1})
     s.submit("board", "W", depends_on=("D",))
     assert s.fail(at="D") == "D:run_failed(error) D:job_retrying(1s) D:task_blocked(retry)"

@@ -116,7 +116,7 @@ def test_a_rate_limit_of_a_job_alone() -> None:
 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
-def test_a_retry_that_is_due_at_once(lifecycle: str) -> None:
+def test_a_retry_that_is_due_immediately(lifecycle: str) -> None:
     s = running(lifecycle, retry={"classes": {"network": {"delay_ms": 0}}})
     assert s.fail("network") == (
         "run_failed(network) job_requeued(network) task_blocked(retry) task_unblocked"
@@ -143,7 +143,7 @@ def test_a_job_alone_that_is_handed_back() -> None:
 
 @pytest.mark.parametrize("verb", [c.RetryTask, c.UnblockTask])
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
-def test_somebody_does_not_want_to_wait_for_the_retry(
+def test_a_person_does_not_want_to_wait_for_the_retry(
     lifecycle: str, verb: type[c.RetryTask] | type[c.UnblockTask]
 ) -> None:
     s = running(lifecycle)
@@ -177,7 +177,7 @@ def test_a_run_again_begins_a_fresh_session_and_a_resumed_one_keeps_it() -> None
     assert s.task().session_id is None
 
 
-def test_a_class_that_nobody_knows_is_invalid() -> None:
+def test_an_unknown_class_is_invalid() -> None:
     s = running("board")
     refusal = s.refused(c.FailRun(s.grant(), s.run_id(), "weather", "rain"), WORKER)
     assert refusal.code == "invalid"

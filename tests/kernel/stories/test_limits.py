@@ -11,7 +11,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
-def test_nobody_claimed_it_in_time(lifecycle: str) -> None:
+def test_no_worker_claimed_it_in_time(lifecycle: str) -> None:
     s = Story()
     s.submit(lifecycle, queue_timeout_ms=HOUR_MS)
     assert s.refused(c.ExpireJob("T-j1", "queue"), KEEPER).code == "not_due"
@@ -19,7 +19,7 @@ def test_nobody_claimed_it_in_time(lifecycle: str) -> None:
     assert s.refused(c.ExpireJob("T-j1", "queue"), KEEPER).code == "not_due"
 
 
-def test_nobody_claimed_a_job_alone_in_time() -> None:
+def test_no_worker_claimed_a_job_alone_in_time() -> None:
     s = Story()
     s.submit_job(queue_timeout_ms=HOUR_MS)
     assert s.expire("queue") == "job_cancelled(queue_timeout)"

@@ -75,7 +75,7 @@ def test_a_planner_that_kills_its_workers(lifecycle: str, events: str) -> None:
 @pytest.mark.parametrize(
     ("lifecycle", "end"), [("board", "task_completed"), ("review", "task_ready")]
 )
-def test_a_run_that_is_lost_is_tried_again_at_once(lifecycle: str, end: str) -> None:
+def test_a_run_that_is_lost_is_retried_immediately(lifecycle: str, end: str) -> None:
     s = running(lifecycle)
     old, run_id = s.grant(), s.run_id()
     assert s.reclaim() == f"{LOST} task_blocked(retry) task_unblocked"
@@ -92,7 +92,7 @@ def test_a_lost_run_of_a_job_alone() -> None:
     assert s.reclaim() == LOST
 
 
-def test_only_the_claim_that_was_looked_at_is_reclaimed() -> None:
+def test_only_the_claim_that_was_read_is_reclaimed() -> None:
     s = running("job")
     assert s.refused(c.ReclaimJob("J", s.job().fence + 1), KEEPER).code == "not_due"
     s.reclaim()

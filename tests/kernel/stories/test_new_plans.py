@@ -22,7 +22,7 @@ def replanning(lifecycle: str) -> Story:
 @pytest.mark.parametrize(
     ("lifecycle", "end"), [("board", "task_completed"), ("review", "task_ready")]
 )
-def test_a_new_plan_of_which_all_is_done_is_over_at_once(lifecycle: str, end: str) -> None:
+def test_a_new_plan_with_only_finished_steps_ends_immediately(lifecycle: str, end: str) -> None:
     s = replanning(lifecycle)
     assert s.do(c.RecordPlan(s.grant(), plan("A")), WORKER) == f"job_completed {end}"
     assert s.job().result == {"A": "a"}
@@ -36,7 +36,7 @@ def test_a_new_plan_of_which_all_is_done_after_the_worker_was_lost() -> None:
     assert events == "task_started job_completed task_ready"
 
 
-def test_a_new_plan_does_not_end_what_somebody_asked_to_cancel() -> None:
+def test_a_new_plan_does_not_end_what_a_person_asked_to_cancel() -> None:
     s = replanning("review")
     s.cancel("T")
     assert s.do(c.RecordPlan(s.grant(), plan("A")), WORKER) == ""

@@ -9,7 +9,7 @@ from tests.kernel.stories.world import MINUTE, WORKER, Story, plan, running_plan
 
 GPU = {"capabilities_required": ["gpu"]}
 R1, R2 = Resource("r1", ("gpu",)), Resource("r2", ("gpu",))
-AT_ONCE = {"retry": {"delay_ms": 0}}
+NO_DELAY = {"retry": {"delay_ms": 0}}
 
 # ---- failures among siblings -----------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def test_a_step_that_is_retried_later_while_nothing_else_can_run() -> None:
 
 
 @pytest.mark.parametrize("verb", [c.UnblockTask("T"), c.RetryTask("T")])
-def test_somebody_does_not_want_to_wait_for_the_step(verb: c.Command) -> None:
+def test_a_person_does_not_want_to_wait_for_the_step(verb: c.Command) -> None:
     s = running_plan("board", "A", plan=plan("A"))
     s.fail("network", step="A")
     assert s.do(verb) == "task_unblocked job_requeued(released)"
@@ -90,7 +90,7 @@ def test_a_rate_limit_of_a_step_uses_up_no_retry_and_no_attempt() -> None:
     )
 
 
-def test_a_pending_retry_of_a_step_is_no_failure_to_those_who_wait() -> None:
+def test_a_pending_retry_of_a_step_is_no_failure_to_dependents() -> None:
     s = running_plan("review", "A", plan=plan("A", max_retries=1))
     s.submit("review", "W", depends_on=("T",))
     assert s.fail(step="A") == (
@@ -104,7 +104,7 @@ def test_a_pending_retry_of_a_step_is_no_failure_to_those_who_wait() -> None:
 
 
 def test_a_critic_that_wants_another_try_and_one_that_says_nonsense() -> None:
-    s = running_plan("review", "A", plan=plan("A"), **AT_ONCE)
+    s = running_plan("review", "A", plan=plan("A"), **NO_DELAY)
     assert s.succeed(step="A", decision="retry") == (
         "A:run_succeeded A:step_failed_retryable(error) A:step_retrying(0s)"
     )
@@ -258,7 +258,7 @@ def test_resources_are_chosen_by_label_and_never_from_the_avoid_list() -> None:
 
 
 def test_a_retry_prefers_the_resource_that_the_step_had() -> None:
-    s = running_plan("board", "A", plan=plan("A", **GPU), resources=(R1, R2), **AT_ONCE)
+    s = running_plan("board", "A", plan=plan("A", **GPU), resources=(R1, R2), **NO_DELAY)
     s.fail("resource", step="A")
     s.start("A")
     events = s.fail(step="A")
@@ -268,7 +268,7 @@ def test_a_retry_prefers_the_resource_that_the_step_had() -> None:
 
 def test_a_retry_that_is_due_waits_for_its_resource() -> None:
     s = Story(R1)
-    s.submit("board", plan=plan("A", **GPU), options=AT_ONCE)
+    s.submit("board", plan=plan("A", **GPU), options=NO_DELAY)
     s.claim("T", "A")
     s.fail(step="A")
     s.submit_job("K", plan=plan("A", **GPU))

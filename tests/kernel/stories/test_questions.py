@@ -108,7 +108,7 @@ def test_an_answer_to_the_job_of_a_task_is_an_answer_to_the_task() -> None:
 @pytest.mark.parametrize(
     ("detail", "outcome"), [(ASKED, "expired"), ({**ASKED, "default": "left"}, "default")]
 )
-def test_a_question_that_nobody_answers(
+def test_a_question_without_an_answer(
     lifecycle: str, events: str, detail: dict[str, object], outcome: str
 ) -> None:
     s = running(lifecycle)

@@ -68,7 +68,7 @@ def test_a_claim_of_another_system_is_read() -> None:
     assert s.job().state == "running"
 
 
-def test_a_wait_of_another_system_that_nobody_saw_begin() -> None:
+def test_a_wait_of_another_system_without_a_recorded_beginning() -> None:
     s = Story()
     s.submit_job()
     s.happened("J", (e.WaitCompleted("unknown", "signalled"), None))

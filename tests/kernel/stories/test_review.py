@@ -75,7 +75,7 @@ def test_rounds_are_capped() -> None:
     assert s.do(c.RejectTask("T")) == "task_rejected(2)"
 
 
-def test_a_verdict_is_bound_to_what_was_looked_at() -> None:
+def test_a_verdict_is_bound_to_what_was_reviewed() -> None:
     s = ready()
     seen = s.world.versions["T"]
     s.do(c.EditTask("T", {"title": "new"}))

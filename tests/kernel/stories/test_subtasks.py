@@ -190,14 +190,14 @@ def waiting_for_a_job() -> Story:
     return s
 
 
-def test_a_job_alone_hears_of_a_job_that_failed() -> None:
+def test_a_job_alone_is_notified_of_a_job_that_failed() -> None:
     s = waiting_for_a_job()
     assert s.fail("budget", "K") == (
         "K:run_failed(budget) K:job_failed(budget) wait_completed(signalled)"
     )
 
 
-def test_a_job_that_is_run_again_hears_of_what_ended_while_it_had_failed() -> None:
+def test_a_job_that_is_run_again_is_notified_of_what_ended_while_it_had_failed() -> None:
     s = running("job", retry={"max_attempts": 1})
     s.submit_job("K", "J")
     s.claim("K")
@@ -208,7 +208,7 @@ def test_a_job_that_is_run_again_hears_of_what_ended_while_it_had_failed() -> No
     assert s.suspend("subtasks", needs=("job:K",)).endswith("wait_completed(signalled)")
 
 
-def test_a_task_that_is_run_again_hears_of_a_subtask_that_ended_while_it_had_failed() -> None:
+def test_a_task_that_is_run_again_is_notified_of_a_subtask_that_ended_while_it_had_failed() -> None:
     s = Story()
     s.submit("review", "P", options={"retry": {"max_attempts": 1}})
     s.claim("P")
@@ -221,7 +221,7 @@ def test_a_task_that_is_run_again_hears_of_a_subtask_that_ended_while_it_had_fai
     assert "wait_completed(signalled)" in s.suspend("subtasks", needs=("task:C",), at="P")
 
 
-def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
+def test_a_job_alone_is_notified_of_a_job_that_was_cancelled() -> None:
     s = waiting_for_a_job()
     s.cancel("K")
     assert s.stopped("K") == "K:run_cancelled K:job_cancelled wait_completed(signalled)"
@@ -242,7 +242,9 @@ def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
     ],
     ids=["failed", "timed out", "over its budget"],
 )
-def test_a_parent_hears_of_every_way_to_fail(end: Callable[[Story], str], events: str) -> None:
+def test_a_parent_is_notified_of_every_way_to_fail(
+    end: Callable[[Story], str], events: str
+) -> None:
     s = family("review", "C")
     s.suspend("subtasks", needs=("task:C",), at="P")
     s.claim("C")
@@ -250,7 +252,7 @@ def test_a_parent_hears_of_every_way_to_fail(end: Callable[[Story], str], events
     assert s.task("P").failed_subtask == "C"
 
 
-def test_a_parent_hears_of_a_cancelled_subtask() -> None:
+def test_a_parent_is_notified_of_a_cancelled_subtask() -> None:
     s = family("review", "C")
     s.suspend("subtasks", needs=("task:C",), at="P")
     assert s.cancel("C") == "C:job_cancelled C:task_cancelled P:wait_completed(signalled)"

@@ -34,7 +34,7 @@ def test_a_review_task_is_ready_and_then_accepted() -> None:
     assert s.states() == "completed completed"
 
 
-def test_a_review_task_that_is_created_and_run_at_once() -> None:
+def test_a_review_task_that_is_created_and_run_immediately() -> None:
     s = Story()
     assert s.submit("review") == "task_created task_queued job_created"
     assert s.claim() == "job_running run_queued(1) run_started task_started"

@@ -45,7 +45,7 @@ def test_a_long_wait_for_a_signal_parks(lifecycle: str) -> None:
     assert s.succeed() == f"run_succeeded job_completed {KEPT_RUNNING[lifecycle]}"
 
 
-def test_a_wait_that_expires_is_told_to_the_code_and_fails_nothing() -> None:
+def test_a_wait_that_expires_is_reported_to_the_code_and_fails_nothing() -> None:
     s = running("job")
     events = s.suspend("signal", needs=("go",), seconds=30)
     assert events == "run_succeeded(suspended) job_waiting(signal)"
@@ -56,7 +56,7 @@ def test_a_wait_that_expires_is_told_to_the_code_and_fails_nothing() -> None:
     assert s.succeed() == "run_succeeded job_completed"
 
 
-def test_signals_before_their_wait_are_kept_and_wake_nobody() -> None:
+def test_signals_before_their_wait_are_kept_and_wake_no_job() -> None:
     s = Story()
     s.submit_job()
     assert s.signal("go", "early") == ""
@@ -80,7 +80,7 @@ def test_a_wait_for_two_signals_ends_with_the_second() -> None:
     assert s.fact("wait_completed").value == {"one": None, "two": None}
 
 
-def test_an_ended_job_hears_no_signals() -> None:
+def test_an_ended_job_gets_no_signals() -> None:
     s = running("job")
     s.succeed()
     assert s.refused(c.SendSignal("J", "go")).code == "job_ended"

@@ -228,8 +228,8 @@ class Story:
 
     def _word(self, record: e.Record) -> str:
         detail = DETAILS.get(record.event.name)
-        said = "" if detail is None else detail(record.event, self.now)
-        return self._whose(record) + record.event.name + (f"({said})" if said else "")
+        details = "" if detail is None else detail(record.event, self.now)
+        return self._whose(record) + record.event.name + (f"({details})" if details else "")
 
     def _whose(self, record: e.Record) -> str:
         task_id, _, number = record.stream.partition("-j")

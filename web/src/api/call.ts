@@ -1,4 +1,4 @@
-// Asking the gateway for an operation by its name. Touches the network; nothing else here does.
+// Calls operations of the gateway by name. The only module that sends requests.
 import { type Operations, ROUTES } from "./schema";
 
 export type Name = keyof Operations;
@@ -25,7 +25,7 @@ const UNREACHABLE = new Problem(
   0,
   "unreachable",
   "The gateway does not answer.",
-  "Look whether `detent up` is running. This page tries again by itself.",
+  "Check that `detent up` is running. This page retries automatically.",
 );
 
 const listeners = new Set<() => void>();
@@ -76,7 +76,7 @@ async function problem(response: Response): Promise<Problem> {
       response.status,
       "internal",
       `The gateway answered with ${response.status}.`,
-      "Try again; if it stays, look into the log of `detent up`.",
+      "Try again. If the error persists, check the log of `detent up`.",
     );
   }
 }

@@ -1,4 +1,4 @@
-// Operations as React hooks: reads are kept and shared by name and input, verbs say what changed.
+// Operations as React hooks: reads are cached by name and input, and writes invalidate them.
 import { QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { type FeedEvent, feed } from "../live/feed";

@@ -1,4 +1,4 @@
-// The live feed: one WebSocket for the whole page, which comes back by itself from where it was.
+// The live feed: one WebSocket for the whole page, which reconnects and continues at its cursor.
 import type { Event } from "../api/schema";
 
 export type FeedEvent = Event;

@@ -1,4 +1,4 @@
-// Throughput, success, durations, queue times and cost over a window, with the limits drawn in.
+// Charts of throughput, success rate, durations, queue times and cost, with their thresholds.
 import { useRead } from "../api/hooks";
 import type { Series, Span } from "../api/schema";
 import { dollars, plural } from "../text";

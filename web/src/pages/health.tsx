@@ -1,4 +1,4 @@
-// Whether the installation is well: the verdict with its reasons, and charts of the last days.
+// The health page: the verdict with its reasons, and charts of the last days.
 import { lazy, Suspense } from "react";
 import { useFresh, useRead } from "../api/hooks";
 import type { Health } from "../api/schema";

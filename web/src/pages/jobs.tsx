@@ -84,7 +84,7 @@ export default function Jobs() {
       />
       {pages.items.length === 0 && pages.data ? (
         <Empty title={some ? "No job matches the filters." : "There are no jobs yet."}>
-          <p>{some ? "Take a filter away." : "A job begins when a task is run:"}</p>
+          <p>{some ? "Remove a filter." : "A job begins when a task is run:"}</p>
           {!some && <Command>detent submit runQA --project demo</Command>}
         </Empty>
       ) : (

@@ -1,4 +1,4 @@
-// The five lifecycles as diagrams and tables, extensions marked, with how many stand where now.
+// The five lifecycles as diagrams and tables, with extensions marked and counts per state.
 import { useFresh, useRead } from "../api/hooks";
 import { Link } from "../router";
 import { words } from "../text";

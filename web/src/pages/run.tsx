@@ -1,4 +1,4 @@
-// One run: how it went, what it cost, what it wrote and what it left behind.
+// The page of one run: its outcome, cost, output and evidence.
 import { useFresh, useRead } from "../api/hooks";
 import { Link, linkTo } from "../router";
 import { dollars, plain, shortId, shown } from "../text";

@@ -1,4 +1,4 @@
-// What is submitted by the clock: when next, what last, and how to pause or trigger it.
+// The schedules: their next and last times, with buttons to pause and trigger them.
 import type { Problem } from "../api/call";
 import { useFresh, useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
@@ -31,13 +31,11 @@ export default function Schedules() {
           <table className="list" aria-label="Schedules">
             <thead>
               <tr>
-                {["Name", "When", "Intent", "Next", "Last", "While one runs", "If missed", ""].map(
-                  (name) => (
-                    <th key={name} scope="col">
-                      {name || <span className="unseen">Actions</span>}
-                    </th>
-                  ),
-                )}
+                {["Name", "When", "Intent", "Next", "Last", "Overlap", "Missed", ""].map((name) => (
+                  <th key={name} scope="col">
+                    {name || <span className="unseen">Actions</span>}
+                  </th>
+                ))}
               </tr>
             </thead>
             <tbody>

@@ -1,4 +1,4 @@
-// What a browser sees that the gateway does not know: how to get in, and nothing else.
+// The sign-in page: shown to browsers without a session.
 import { type FormEvent, useState } from "react";
 import type { Problem } from "../api/call";
 import { codeFrom } from "../session";

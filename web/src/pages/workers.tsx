@@ -1,4 +1,4 @@
-// Who does the work and with what: workers with what they hold, resources with who holds them.
+// Workers with the jobs that they run, and resources with the steps that hold them.
 import { useFresh, useRead, useVerb } from "../api/hooks";
 import type { Resource, Worker } from "../api/schema";
 import { Link, linkTo } from "../router";
@@ -98,12 +98,7 @@ function WorkerTile({ worker }: { worker: Worker }) {
           ))}
         </ul>
       )}
-      <Draining
-        what="worker"
-        name={worker.name}
-        drained={worker.draining}
-        undo="Let it claim again"
-      />
+      <Draining what="worker" name={worker.name} drained={worker.draining} />
     </article>
   );
 }
@@ -149,12 +144,7 @@ function ResourceTile({ resource }: { resource: Resource }) {
         </p>
       )}
       {!resource.built_in && (
-        <Draining
-          what="resource"
-          name={resource.id}
-          drained={resource.drained}
-          undo="Give it out again"
-        />
+        <Draining what="resource" name={resource.id} drained={resource.drained} />
       )}
     </article>
   );
@@ -164,12 +154,10 @@ interface DrainingProps {
   what: "worker" | "resource";
   name: string;
   drained: boolean;
-  /** What the button says that ends it. */
-  undo: string;
 }
 
-/** Drain a worker or a resource: it gets no new work; and undo that. */
-function Draining({ what, name, drained, undo }: DrainingProps) {
+/** The button that drains a worker or a resource, or undrains it. */
+function Draining({ what, name, drained }: DrainingProps) {
   const drain = useVerb(`drain_${what}`);
   const undrain = useVerb(`undrain_${what}`);
   const problem = drain.error ?? undrain.error;
@@ -181,7 +169,7 @@ function Draining({ what, name, drained, undo }: DrainingProps) {
           className="button small"
           onClick={() => (drained ? undrain : drain).mutate({ name })}
         >
-          {drained ? undo : "Drain"}
+          {drained ? "Undrain" : "Drain"}
         </button>
       </div>
       {problem && <Trouble problem={problem} />}

@@ -1,4 +1,4 @@
-// Small charts as drawings: bars or lines over time, thresholds as dashed lines with their words.
+// Small SVG charts: bars or lines over time, with thresholds as labelled dashed lines.
 import { useState } from "react";
 
 export interface Line {

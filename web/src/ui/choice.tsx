@@ -1,4 +1,4 @@
-// Filters of a list: something to choose from where the choices are known, else a field to type in.
+// Filters of a list: a select box if the values are known, otherwise a text field.
 import { type ReactNode, useEffect, useState } from "react";
 import { useSearch } from "../router";
 import { plain } from "../text";

@@ -1,4 +1,4 @@
-// The files that runs left behind: a list, and a viewer that never lets a file do anything.
+// The evidence files of runs: a list, and a viewer that never executes a file.
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { type Problem, request } from "../api/call";

@@ -1,4 +1,4 @@
-// How much of something is used: a bar, with its numbers for screen readers.
+// A meter: a bar that shows used and total amounts, with the numbers for screen readers.
 
 interface Props {
   label: string;

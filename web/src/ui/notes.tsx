@@ -1,4 +1,4 @@
-// What a page says when there is nothing, not yet something, or something went wrong.
+// Placeholders of a page: empty, loading and error states.
 import type { ReactNode } from "react";
 import type { Problem } from "../api/call";
 import { plain } from "../text";

@@ -1,4 +1,4 @@
-// What a run writes, as it comes: read by offset, coloured, and never obeyed.
+// Shows the output of a run while it grows: read by offset, with colours, without control codes.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { type Line, type Style, Terminal } from "../ansi";
@@ -105,7 +105,9 @@ export function RunOutput({ runId, state, most }: Props) {
         aria-label="Output of the run"
         aria-live="off"
       >
-        {lines === 0 && <p className="faint">{ended ? "It wrote nothing." : "Nothing yet."}</p>}
+        {lines === 0 && (
+          <p className="faint">{ended ? "The run wrote no output." : "Nothing yet."}</p>
+        )}
         <div className="virtual" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => (
             <div

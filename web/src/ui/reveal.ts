@@ -1,4 +1,4 @@
-// Bringing the chosen entry of a list into view. Not by scrollIntoView: browsers would then take
+// Scrolls the selected entry of a list into view. Not with scrollIntoView: browsers would then take
 // the entry as the place from which the Tab key goes on, and skip the rest of the page.
 import { type RefObject, useEffect } from "react";
 

@@ -1,4 +1,4 @@
-// A table whose rows come page by page from the server, sorted there; rows can be chosen.
+// A table whose rows are sorted and paged by the server; rows can be selected.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { type Answers, call, type Problem, type Takes } from "../api/call";

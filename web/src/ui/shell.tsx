@@ -1,4 +1,4 @@
-// The frame around every page: where one can go, whether the feed is live, who one is.
+// The frame of every page: navigation, the state of the feed, and the signed-in user.
 import {
   type FormEvent,
   type ReactNode,

@@ -1,4 +1,4 @@
-// A state as people see it: a shape, a colour and a name, all from the server's table.
+// Shows a state with a shape, a colour and a name from the server's table.
 import { words } from "../text";
 import { useLook, useTable, useTables } from "./tables";
 

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, unless a person has chosen otherwise on this machine.
+// The colour scheme: that of the system, unless the user has chosen another one in this browser.
 import { useSyncExternalStore } from "react";
 
 export type Theme = "light" | "dark";

@@ -1,25 +1,25 @@
-// A short word after an act: what happened, read out as well, gone after a while.
+// A toast: reports the result of an action, also to screen readers, and disappears after a while.
 import { useEffect, useSyncExternalStore } from "react";
 
-export interface Said {
+export interface Shown {
   text: string;
   bad: boolean;
   key: number;
 }
 
-let said: Said | null = null;
+let shown: Shown | null = null;
 let count = 0;
 const watchers = new Set<() => void>();
 const SHOWN_MS = 6_000;
 
 export function say(text: string, how: { bad?: boolean } = {}): void {
   count += 1;
-  said = { text, bad: how.bad ?? false, key: count };
+  shown = { text, bad: how.bad ?? false, key: count };
   for (const each of watchers) each();
 }
 
 function silence(): void {
-  said = null;
+  shown = null;
   for (const each of watchers) each();
 }
 
@@ -29,7 +29,7 @@ export function Toast() {
       watchers.add(watcher);
       return () => watchers.delete(watcher);
     },
-    () => said,
+    () => shown,
   );
   useEffect(() => {
     if (!current) return;

@@ -1,4 +1,4 @@
-// Values and texts from elsewhere, always as text: JSON, diffs, and anything else in a block.
+// Shows untrusted values as text: JSON, diffs and plain blocks.
 import { useMemo } from "react";
 import { diffSize, isDiff, readDiff } from "../diff";
 import { plain, plural, shown } from "../text";

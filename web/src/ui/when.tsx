@@ -1,4 +1,4 @@
-// Moments: how long ago in words, the viewer's own time and the exact one in UTC on pointing.
+// Shows a time relative to now; the tooltip has the local time and the exact time in UTC.
 import { useEffect, useSyncExternalStore } from "react";
 import { coarse, duration, exactUtc, inZone, relative } from "../time";
 

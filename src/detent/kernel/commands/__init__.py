@@ -1,15 +1,6 @@
 """Every command that the kernel decides, as a value: by topic, all names exported here."""
 
-from detent.kernel.commands.command_types import (
-    Actor,
-    Command,
-    Grant,
-    JobCommand,
-    Report,
-    TaskCommand,
-    run_subject,
-)
-from detent.kernel.commands.people import (
+from detent.kernel.commands.clients import (
     AcceptTask,
     AnswerJob,
     AnswerTask,
@@ -32,6 +23,15 @@ from detent.kernel.commands.people import (
     SubmitJob,
     SubmitTask,
     UnblockTask,
+)
+from detent.kernel.commands.command_types import (
+    Actor,
+    Command,
+    Grant,
+    JobCommand,
+    Report,
+    TaskCommand,
+    run_subject,
 )
 from detent.kernel.commands.timers import (
     CheckTask,

@@ -121,7 +121,7 @@ def delete_task(draft: Draft, command: c.DeleteTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "delete it")
     tree = list(draft.tree(task))
-    reasons = _holding(draft, task, tree)
+    reasons = _reasons_to_keep(draft, task, tree)
     if reasons:
         raise Refused(
             f"Task {task.id} cannot be deleted: {'; '.join(reasons)}.",
@@ -138,7 +138,7 @@ def _runs(draft: Draft, task: Task) -> int:
     return 0 if job is None else job.runs
 
 
-def _holding(draft: Draft, task: Task, tree: list[Task]) -> list[str]:
+def _reasons_to_keep(draft: Draft, task: Task, tree: list[Task]) -> list[str]:
     """Return all reasons why the task cannot be deleted."""
     reasons = _alive(draft, task)
     reasons += [f"its subtask {each.id} is {each.state}" for each in tree[1:] if _is_live(each)]

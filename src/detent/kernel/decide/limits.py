@@ -1,4 +1,4 @@
-"""Deciding about pauses and limits. What holds already is answered, and is no new event."""
+"""Decides about pauses and limits. A command that changes nothing writes no event."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ def set_pause(draft: Draft, command: lc.SetPause) -> Row:
     until = None if command.for_us is None else draft.now + command.for_us
     by = None if command.in_file else draft.actor.name
     row = _row(draft, command)
-    stands = (row.get("paused_by"), row.get("reason"), row.get("paused_until"))
-    if not paused(row) or stands != (by, command.reason, until):
+    current = (row.get("paused_by"), row.get("reason"), row.get("paused_until"))
+    if not paused(row) or current != (by, command.reason, until):
         _emit(draft, command, e.PauseSet(command.reason, until, command.in_file))
     return _row(draft, command)
 
@@ -25,7 +25,7 @@ def end_pause(draft: Draft, command: lc.EndPause) -> Row:
 
 
 def expire_pause(draft: Draft, command: lc.ExpirePause) -> bool:
-    """Whether its time was over: somebody may have prolonged or ended it meanwhile."""
+    """End a pause whose time is over, unless another command has extended or ended it."""
     over = is_over(_row(draft, command), draft.now)
     if over:
         _emit(draft, command, e.PauseEnded("expired"))

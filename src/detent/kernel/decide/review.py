@@ -121,12 +121,12 @@ def _any_earlier_answer(draft: Draft, job_id: str, answer: Any) -> Mapping[str, 
     Checkpoints have no order, so the last question is unknown.
     """
     known: Mapping[str, Checkpoint] = draft.parts_of(CHECKPOINTS, job_id)
-    said = [
+    given = [
         {"question": each.name, "answer": each.value["value"]}
         for each in known.values()
         if each.kind == "wait" and each.value["outcome"] == "answered"
     ]
-    return next((each for each in said if each["answer"] == answer), said[-1] if said else None)
+    return next((each for each in given if each["answer"] == answer), given[-1] if given else None)
 
 
 def _repeated(first: Mapping[str, Any] | None, answer: Any, asked: str) -> str:

@@ -1,6 +1,6 @@
-"""What happened: every event of the log as a versioned value, past tense.
+"""The events of the log as versioned values, named in the past tense.
 
-An event carries only what happened; where (stream, subject), when and by whom stand in its
+An event carries only what happened; where (stream, subject), when and by whom is in its
 envelope, `Record`. A job's stream holds the events of its runs, steps, waits and checkpoints; a
 task has a stream of its own, and so has the installation, for its pauses and limits.
 """

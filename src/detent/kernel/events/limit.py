@@ -1,4 +1,4 @@
-"""What happens to the limits on starting work: pauses and limits that are set, changed and ended.
+"""Events of pauses and limits: set, changed, ended.
 
 They belong to the whole installation and have a stream of their own. The subject of an event is
 the limit's name: `all`, `intent:NAME`, `project:NAME`, `key:NAME` or `worker:NAME`.
@@ -35,7 +35,7 @@ class PauseEnded(Event):
 
 @event("limit")
 class LimitSet(Event):
-    """At most `running` at once, and at most `rate` starts in `per_s` seconds."""
+    """At most `running` jobs run at the same time, and at most `rate` start in `per_s` seconds."""
 
     running: int | None = None
     rate: int | None = None
@@ -45,14 +45,14 @@ class LimitSet(Event):
 
 @event("limit")
 class LimitEnded(Event):
-    """The limit on how many run at once or start in a time is gone; a pause stays."""
+    """The limit on running jobs and on the rate of starts is removed; a pause stays."""
 
 
 @event("limit")
 class LimitsNoted(Event):
-    """All pauses and limits that hold at this moment, by name.
+    """All pauses and limits in effect at this moment, by name.
 
-    It stands where the events before it are not in the log: they were trimmed, or an older version
+    It is written where the log lacks the events before it: they were trimmed, or an older version
     of detent wrote none.
     """
 

@@ -11,7 +11,7 @@ Changed = dict[str, Row | None]
 
 #: The fields of a row that say what its pause is. A pause of the file has no `paused_by`.
 PAUSE = ("paused", "paused_by", "paused_at", "paused_until", "reason")
-#: The fields that say how many may run at once, and how many may start in a time.
+#: The fields of the limit: how many jobs may run at the same time, and the rate of starts.
 NUMBERS = ("running", "rate", "per_s")
 #: Marks a row of which a part came from the configuration file.
 IN_FILE = "in_file"
@@ -20,7 +20,7 @@ IN_FILE = "in_file"
 def evolve_limits(known: Mapping[str, Row], record: e.Record) -> Changed:
     """The rows that the event changes, by name; None for a row that is gone."""
     if record.stream != e.SYSTEM:
-        raise Refused(f"{record.event.name} must not stand in the stream {record.stream}")
+        raise Refused(f"{record.event.name} is not allowed in the stream {record.stream}")
     if isinstance(record.event, e.LimitsNoted):
         return _noted(known, record.event)
     name = record.subject or ""
@@ -41,19 +41,19 @@ def is_over(row: Row, now: int) -> bool:
 
 def _noted(known: Mapping[str, Row], event: e.LimitsNoted) -> Changed:
     if known and known != event.limits:
-        raise Refused("it must say what the events before it say")
+        raise Refused("it differs from the events before it")
     return dict(event.limits)
 
 
 def _pause_set(row: Row, record: e.Record, event: e.PauseSet) -> Row:
-    said = {"paused": True, "paused_at": record.at, "reason": event.reason}
+    pause = {"paused": True, "paused_at": record.at, "reason": event.reason}
     if event.in_file:
-        said[IN_FILE] = True
+        pause[IN_FILE] = True
     else:
-        said["paused_by"] = record.actor
+        pause["paused_by"] = record.actor
     if event.until is not None:
-        said["paused_until"] = event.until
-    return {**_without(row, PAUSE), **said}
+        pause["paused_until"] = event.until
+    return {**_without(row, PAUSE), **pause}
 
 
 def _pause_ended(row: Row, record: e.Record, event: e.PauseEnded) -> Row:

@@ -55,7 +55,7 @@ REVIEW = Lifecycle(
             "task_failed",
             "failed",
             "worker, keeper",
-            "the runner ended badly, or its stream said that it is an error",
+            "the runner exited with an error, or its output reported one",
         ),
         Row("running", "task_timed_out", "timed_out", "worker, keeper", "its deadline passed"),
         Row(

@@ -10,7 +10,7 @@ from typing import Any, cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task, Wait
-from detent.kernel.predicates import ENDED_JOB, RESTING_JOB, in_work
+from detent.kernel.predicates import ENDED_JOB, WAITING_JOB, in_work
 from detent.kernel.retention import ending
 from detent.kernel.transitions.settlement import settle_handled
 from detent.kernel.transitions.task_job import unblock
@@ -50,7 +50,7 @@ def _is_blocked_by(task: Task, wait: Wait) -> bool:
 
 def _end_wait_of_job(draft: Draft, wait: Wait, outcome: str, value: Any) -> None:
     """Queue a job that waits; in any other job the plan step that waited continues in place."""
-    if draft.job(wait.job_id).state in RESTING_JOB:
+    if draft.job(wait.job_id).state in WAITING_JOB:
         draft.emit(wait.job_id, e.WaitCompleted(wait.name, outcome, value, wait.step))
     else:
         draft.emit(wait.job_id, e.WaitEnded(outcome, value, wait.step), wait.name)

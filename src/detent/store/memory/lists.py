@@ -1,4 +1,4 @@
-"""Lists for people out of the memory store: the rows that match a query, and one page of them."""
+"""Lists of the memory store: the rows that match a query, and one page of them."""
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def matching(tables: Tables, query: Query, *columns: str) -> list[dict[str, Any]]:
-    """Every row that matches. What the query and the further columns name is checked first."""
+    """Every row that matches. The column names are checked first."""
     _check(query.table, "table", COLUMNS)
     for column in (*query.where, *filter(None, (query.order,)), *columns):
         _check(column, "column", COLUMNS[query.table])
@@ -66,7 +66,7 @@ def _check(given: str, field: str, allowed: Iterable[str]) -> None:
 
 
 def _row(table: str, row: tuple[Any, ...]) -> dict[str, Any]:
-    """Column to value; tasks and jobs stand with their own columns inside their rows."""
+    """Column to value; the columns of a task or job are merged with those of its row."""
     values = (*row[0], *row[1:]) if table in ("tasks", "jobs") else row
     plain = [list(value) if isinstance(value, tuple) else value for value in values]
     return dict(zip(COLUMNS[table], plain, strict=True))
@@ -84,7 +84,7 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 
 def page(rows: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
-    """The rows after the cursor in the asked order; a missing value comes before every other."""
+    """The rows after the cursor in the requested order; a missing value sorts first."""
     key = LISTED[query.table]
 
     def place(value: Any, name: str) -> tuple[bool, Any, str]:

@@ -159,7 +159,7 @@ def _of(job_ids: Collection[str], rows: Iterable[Part]) -> list[Part]:
 
 
 def _below(tops: Collection[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Of all (parent, child) pairs those that lead down from the tops."""
+    """The (parent, child) pairs below the given tops."""
     found: dict[tuple[str, str], None] = {}
     level = set(tops)
     while level:

@@ -1,4 +1,4 @@
-"""What the memory store holds: one dict for each table, keyed as a database would key it."""
+"""The tables of the memory store: one dict for each table, keyed like the database table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -29,7 +29,7 @@ class JobRow(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """Work in the queue: claimable without a worker, leased with one."""
+    """A job in the queue: claimable if `worker` is None, leased otherwise."""
 
     job_id: str
     root_id: str
@@ -56,13 +56,13 @@ class Evidence(NamedTuple):
 
 @dataclass(slots=True)
 class Tables:
-    """Everything that a database holds. Parts of a job are keyed by the job first."""
+    """All tables of a database. The keys of a job's parts begin with the job."""
 
     now: int = 0
     #: How often the store's time was reset.
     resets: int = 0
     log: list[LoggedEvent] = field(default_factory=list)
-    #: How many events each stream has; unlike its rows that is never forgotten.
+    #: The number of events of each stream; kept after its rows are deleted.
     versions: dict[str, int] = field(default_factory=dict)
     chain_blocks: list[ChainBlock] = field(default_factory=list)
     tasks: dict[str, TaskRow] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Tables:
         return self.log[-1].position if self.log else 0
 
     def copy(self) -> "Tables":
-        """Containers of its own; the rows in them are immutable and shared."""
+        """Copy the containers; the rows in them are immutable and shared."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
         clock = (held.pop("now"), held.pop("resets"))
         return Tables(*clock, **{name: table.copy() for name, table in held.items()})

@@ -34,7 +34,7 @@ OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", 
 
 
 class MemoryWriter(MemoryReader):
-    """Changes a copy of the tables. The lock is held, so everything in sight stays as it is."""
+    """Changes a copy of the tables while it holds the write lock."""
 
     appended = False
 
@@ -232,7 +232,7 @@ class MemoryWriter(MemoryReader):
                 deadlines[job_id] = due_at
 
     def _forget(self, changes: Changes) -> None:
-        """Deleted work leaves its events behind, without what they said, and its tombstone."""
+        """The events of deleted work stay, without their data, and so does its tombstone."""
         tables = self._tables
         jobs = (row.job for row in tables.jobs.values())
         gone = {job.id for job in jobs if job.task_id in changes.deleted_tasks}
@@ -270,5 +270,5 @@ def _able(claim_filter: ClaimFilter, work: Queued) -> bool:
 
 
 def _passed(times: Iterable[tuple[Any, ...]], now: int) -> list[tuple[Any, ...]]:
-    """Those whose first value, a time, has come; the oldest first."""
+    """The entries whose first value, a time, has passed; oldest first."""
     return sorted(each for each in times if each[0] is not None and each[0] <= now)

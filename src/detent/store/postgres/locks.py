@@ -1,10 +1,9 @@
-"""Locks on what has no row of its own, as pairs of numbers that end with the transaction. Sends
-nothing.
+"""Advisory locks for names without a row, as pairs of numbers. Builds statements and sends nothing.
 
 The order in which a writer takes locks is the same everywhere, so that no two wait for each
 other: tables of named rows, rows of roots, idempotency keys, limits, resources, rows of the queue,
-the turn to append.
-Whoever takes a lock out of this order does not wait for it.
+the lock to append.
+A writer that takes a lock out of this order does not wait for it.
 """
 
 from collections.abc import Iterable
@@ -15,13 +14,12 @@ from detent.store.codec import to_json
 from detent.store.postgres.connection import Query
 from detent.store.postgres.reader import READY
 
-#: A set of names is locked by as many numbers at most, whatever its size: the server's table of
-#: locks is small.
+#: The maximum number of locks for a set of names: the server's table of locks is small.
 NUMBERS = 4_096
 
 
 class Lock(IntEnum):
-    """The first of the two numbers. "dtnt" and what follows it."""
+    """The first of the two numbers: "dtnt" and the numbers after it."""
 
     APPEND = 0x64746E74
     KEYS = 0x64746E75
@@ -31,16 +29,16 @@ class Lock(IntEnum):
     ARRIVALS = 0x64746E79
     OUTBOX = 0x64746E7A
     NAMED = 0x64746E7B
-    SEALS = 0x64746E7C
+    CHAIN_BLOCKS = 0x64746E7C
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:
-    """Hold each of the names; they are taken in the order of their numbers."""
+    """Lock each of the names exclusively, in the order of their numbers."""
     return READY["lock_numbers"](kind=kind, numbers=_numbers(names))
 
 
 def share_names(kind: Lock, names: Iterable[str]) -> Query:
-    """Hold each of the names together with others who do the same."""
+    """Lock each of the names in shared mode."""
     return READY["share_numbers"](kind=kind, numbers=_numbers(names))
 
 

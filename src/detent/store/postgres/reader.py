@@ -1,6 +1,4 @@
-"""What can be read in a transaction on PostgreSQL. Select by ids is one statement for the whole
-set.
-"""
+"""The read transaction on PostgreSQL: each read is one statement for a set of ids."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -28,7 +26,7 @@ from detent.store.types import (
 from detent.store.types import Query as ListQuery
 
 SQL = load("detent.store.sql", "detent.store.postgres.sql")
-#: What makes a query of each statement, by its name.
+#: By name of a statement: the function that makes a query of it.
 READY = {name: ready(each) for name, each in SQL.items()}
 NAMED = {table: ready(each)() for table, each in for_tables(SQL["named_rows"], TABLES).items()}
 
@@ -40,21 +38,21 @@ read_wait = reader(Wait, SQL["waits"].columns)
 read_signal = reader(Signal, SQL["signals"].columns)
 read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
 
-#: How PostgreSQL asks whether a JSON list has a value.
+#: The condition in PostgreSQL that a JSON list contains a value.
 TAG_IN_LIST = (
     "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
 )
 
 #: The store's time, from what a transaction read when it began: the server's clock, the row of the
-#: store's own, and the last event.
+#: store's clock, and the last event.
 Clock = Callable[[int, str | None, int | None, int | None], Moment]
 
 to_bytes = msgspec.json.Encoder().encode
 
 
 class PostgresReader:
-    """What one transaction sees: of a view its first moment, of a write what its locks hold
-    still.
+    """Reads in one transaction: a read transaction sees one snapshot, a write transaction sees the
+    rows that its locks protect.
     """
 
     def __init__(self, transaction: Transaction, clock: Clock) -> None:
@@ -202,7 +200,7 @@ class PostgresReader:
         return list_sql.count_by(self._list, query, column, TAG_IN_LIST)
 
     def _list(self, text: str, values: Mapping[str, Any]) -> Rows:
-        """Each text is another: it is not prepared, and planned as the server thinks best."""
+        """The text differs for each query, so it is not prepared."""
         asked = statement("list", text)
         bound = [_bound(values[name]) for name in asked.parameters]
         listed = Query(numbered(asked), bound)

@@ -22,7 +22,7 @@ from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
 from detent.store.postgres.writer import PostgresWriter
 
-READING = Opening(
+READ_ONLY = Opening(
     (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())
 )
 
@@ -50,8 +50,8 @@ class PostgresStore:
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
         self._prepare(unsafe=address.unsafe)
         self._notifier = Notifier(address, self._head)
-        self.blobs = PostgresBlobs(self._begin_reading, self._begin_writing, self._moment)
-        self.outputs = PostgresOutputs(self._begin_reading, self._begin_writing)
+        self.blobs = PostgresBlobs(self._begin_read, self._begin_writing, self._moment)
+        self.outputs = PostgresOutputs(self._begin_read, self._begin_writing)
 
     def _prepare(self, *, unsafe: bool) -> None:
         """Check the server and migrate the database to the present schema."""
@@ -75,7 +75,7 @@ class PostgresStore:
     def read(self) -> Iterator[PostgresReader]:
         """A consistent view as of its first statement."""
         self._check_process()
-        transaction = self._begin_reading()
+        transaction = self._begin_read()
         try:
             yield PostgresReader(transaction, self._moment)
         finally:
@@ -95,8 +95,8 @@ class PostgresStore:
         finally:
             transaction.end()
 
-    def _begin_reading(self) -> Transaction:
-        return Transaction(self._pool, READING, self.url)
+    def _begin_read(self) -> Transaction:
+        return Transaction(self._pool, READ_ONLY, self.url)
 
     def _begin_writing(self) -> Transaction:
         return Transaction(self._pool, self._writing, self.url)

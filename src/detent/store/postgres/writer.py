@@ -1,8 +1,8 @@
 """The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few
 round trips.
 
-What `save` is given goes out with the commit, so that the turn to append is held no longer than
-needed; a statement that is asked before then takes the rows along and sees them.
+The rows of `save` are sent with the commit, so that the lock to append is held as briefly as
+possible. A statement that is executed before the commit sends the rows first and sees them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from detent.store.types import (
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
 REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}
 
-#: What follows from the log, and the places in the queue that are kept beside it.
+#: The tables that follow from the log, and the rows of the queue.
 CLEAR_ROWS = [
     ready(each)() for each in for_tables(SQL["clear_rows"], (*REBUILT, "arrivals")).values()
 ]
@@ -50,15 +50,15 @@ class PostgresWriter(PostgresReader):
     def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
         super().__init__(transaction, clock)
         self._lanes = lanes
-        #: Roots whose rows are ours until the end.
+        #: The roots that this transaction has locked.
         self._roots: set[str] = set()
-        #: What was saved and not sent yet, made when it is sent; how many leases are first in it.
+        #: Saved rows that were not sent yet, and how many leases are first among them.
         self._saved: list[Iterable[Query]] = []
         self._leases = 0
         self._entries: list[NewEvent] = []
         self._arrivals: save_statements.Arrivals = {}
         self._deleted: set[str] = set()
-        #: Rows were written that may be due at some time, and perhaps no event with them.
+        #: Whether rows with a due time were written, perhaps without an event.
         self._timed = False
 
     @property
@@ -69,7 +69,7 @@ class PostgresWriter(PostgresReader):
         return self._run(query)[-1]
 
     def _run(self, *queries: Query) -> list[Rows]:
-        """The answers to these; rows that were saved before go ahead of them."""
+        """Send saved rows, then these statements; return the results of these."""
         leases = self._leases
         results = self._transaction.run(chain(self._unsent(), queries))
         if leases and results[0].done != f"MERGE {leases}":
@@ -77,7 +77,7 @@ class PostgresWriter(PostgresReader):
         return [answer.rows for answer in results[len(results) - len(queries) :]]
 
     def _unsent(self) -> Iterator[Query]:
-        """What was saved and not sent yet. Leases, which are counted, come first."""
+        """The statements for saved rows that were not sent yet. Leases come first."""
         saved, self._saved, self._leases = self._saved, [], 0
         return chain.from_iterable(saved)
 
@@ -90,8 +90,8 @@ class PostgresWriter(PostgresReader):
         self._roots.update(root for (root,) in self._ask(query))
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
-        """Who came to depend on these while we waited for locks, or further away, is locked now
-        or never.
+        """Lock tasks that came to depend on these while this transaction waited for locks, without
+        waiting for them.
         """
         rows = self._ask(save_statements.by_ids("dependents", task_ids))
         late = {root for _, _, root in rows} - self._roots
@@ -101,8 +101,8 @@ class PostgresWriter(PostgresReader):
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
-        """Two who bring the same key come one after the other: the second finds the first one's
-        answer.
+        """Two transactions with the same key are serialised: the second finds the result of the
+        first.
         """
         self._ask(lock_names(Lock.KEYS, ("\0".join(key) for key in keys)))
         return super().keys(keys, now)
@@ -126,9 +126,7 @@ class PostgresWriter(PostgresReader):
         return [candidate for candidate, _ in found]
 
     def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
-        """Claimers under the same key come one after the other, each counting what those before
-        it took.
-        """
+        """Claims under the same key are serialised; each counts the leases of the earlier ones."""
         names: dict[str, list[str]] = {}
         for key in keys:
             kind, _, name = key.partition(":")
@@ -173,7 +171,7 @@ class PostgresWriter(PostgresReader):
     # -- saving ----------------------------------------------------------------------------
 
     def rows_for_update(self, table: str) -> Mapping[str, Any]:
-        """Asked for in a statement after the lock: it sees what those before us have written."""
+        """Read in a statement after the lock, which sees what earlier holders have written."""
         _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 
@@ -231,7 +229,7 @@ class PostgresWriter(PostgresReader):
         return len(expired)
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
-        """Two that send to one target come one after the other."""
+        """Two transactions that send to one target are serialised."""
         self._ask(lock_names(Lock.OUTBOX, [target]))
         return super().outbox(target, limit)
 
@@ -252,7 +250,7 @@ class PostgresWriter(PostgresReader):
 
     def put_chain_block(self, block: ChainBlock) -> None:
         """Of two processes that write a chain block at the same time, the second is refused."""
-        self._ask(lock_names(Lock.SEALS, [""]))
+        self._ask(lock_names(Lock.CHAIN_BLOCKS, [""]))
         last = self.last_chain_block()
         if last is not None and block.from_position <= last.to_position:
             raise Refused("another process has written this chain block", code="version_conflict")
@@ -292,8 +290,8 @@ class PostgresWriter(PostgresReader):
     # -- deleting --------------------------------------------------------------------------
 
     def _delete(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank what the events of their streams said; digests keep the chain
-        whole.
+        """Remove rows, and blank the data of the events of their streams; the digests keep the
+        hash chain valid.
         """
         of_tasks = self._ask(save_statements.by_ids("jobs_of_task", task_ids))
         jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]

@@ -1,7 +1,7 @@
 """Finds claimable jobs by rank, from indexes that contain only claimable jobs.
 
-Without lists that is one statement. With them the queue is read lane by lane and project by
-project, so that no claim walks past work that it must leave alone.
+Without a filter, this is one statement. With one, the queue is read lane by lane and project by
+project, so that a claim does not read jobs that it cannot take.
 """
 
 from collections.abc import Collection, Iterator

@@ -63,8 +63,8 @@ def insert_of_several(text: str) -> str | None:
 class Connection:
     """A connection whose statements are always read to their end.
 
-    SQLite goes on with a statement that returns rows only while they are read, so a result that was
-    left half read would be a write half done.
+    SQLite executes a statement that returns rows only while they are read, so a partly read result
+    would be a partly executed write.
     """
 
     def __init__(self, path: Path, *, reads_only: bool = False) -> None:

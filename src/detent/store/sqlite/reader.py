@@ -1,4 +1,4 @@
-"""What can be read in a transaction on SQLite, each by one statement for a set of ids."""
+"""The read transaction on SQLite: each read is one statement for a set of ids."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ read_wait = reader(Wait, SQL["waits"].columns)
 read_signal = reader(Signal, SQL["signals"].columns)
 read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
 
-#: How SQLite asks whether a JSON list has a value.
+#: The condition in SQLite that a JSON list contains a value.
 TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
 
 
@@ -63,7 +63,7 @@ class SqliteReader:
         return self._ahead
 
     def _of(self, text: str, ids: Collection[str]) -> Rows:
-        """What a statement does with a set of ids."""
+        """Execute a statement for a set of ids."""
         return self._all(text, (array(ids),)) if ids else []
 
     # -- tasks and jobs --------------------------------------------------------------------
@@ -175,7 +175,7 @@ class SqliteReader:
     # -- whole tables, and lists for people ------------------------------------------------
 
     def raw(self, text: str, values: Sequence[Any] = ()) -> Rows:
-        """Rows as they stand, for a copy of whole tables."""
+        """Unconverted rows, for a copy of whole tables."""
         return self._all(text, values)
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:

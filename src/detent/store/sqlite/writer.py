@@ -29,7 +29,7 @@ from detent.store.types import (
 
 
 class Put(NamedTuple):
-    """A statement and what makes its values from an entity; `then` stand after the entity's own."""
+    """A statement, the function from an entity to its values, and further columns (`then`)."""
 
     text: str
     row: Any
@@ -62,7 +62,7 @@ PUT_NAMED = for_tables(SQL["put_named"], TABLES)
 REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
 CLEAR_ROWS = for_tables(SQL["clear_rows"], REBUILT)
 
-#: What is removed with a job, in an order in which nothing is needed after it is gone.
+#: The tables whose rows are deleted with a job, in the order of their references.
 PARTS_OF_JOBS = [
     SQL[f"delete_{table}"].text
     for table in (
@@ -79,9 +79,9 @@ class SqliteWriter(SqliteReader):
         super().__init__(connection, moment)
         self._connection = connection
         self._where = where
-        #: Whether the row of the clock was seen to.
+        #: Whether the row of the clock was checked.
         self._noted = False
-        #: Why a save failed. What it had written by then must not be committed.
+        #: Why a save failed. Its partial writes must not be committed.
         self.failed: DetentError | None = None
         self.appended = False
 
@@ -126,7 +126,7 @@ class SqliteWriter(SqliteReader):
         return ahead
 
     def _note_time(self) -> None:
-        """What is written without an event may be due at some time: the clock goes on from now."""
+        """Record the time of a write without an event: its row may have a due time."""
         row = None if self._noted else clock.renewed(self._moment)
         self._noted = True
         if row is not None:
@@ -303,7 +303,7 @@ class SqliteWriter(SqliteReader):
     # -- forgetting ------------------------------------------------------------------------
 
     def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank what their events said; digests keep the chain whole."""
+        """Remove rows, and blank the data of their events; the hash chain stays valid."""
         jobs = [*job_ids, *(row[0] for row in self._of(SQL["jobs_of_task"].text, task_ids))]
         for text in PARTS_OF_JOBS:
             self._of(text, jobs)

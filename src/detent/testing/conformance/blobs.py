@@ -47,7 +47,7 @@ class Endless(BytesIO):
         return bytes(size or 0)
 
 
-class Changing(BytesIO):
+class ChangingFile(BytesIO):
     """A file whose last bytes are others each time that it is read."""
 
     times = 0
@@ -93,7 +93,7 @@ def a_blob_over_the_limit_leaves_nothing(case: Case) -> None:
 @check
 def a_file_that_changes_makes_no_wrong_blob(case: Case) -> None:
     try:
-        blob = case.store.blobs.put(Changing(b"x" * 10))
+        blob = case.store.blobs.put(ChangingFile(b"x" * 10))
     except Exception:
         assert case.store.blobs.old(1 << 62, "", 10) == []
     else:
@@ -129,7 +129,7 @@ def pages(case: Case, before: int, size: int) -> Iterator[str]:
 
 
 @check
-def a_blob_that_was_put_anew_is_not_removed_for_its_old_time(case: Case) -> None:
+def a_blob_that_was_put_again_is_not_removed_for_its_old_time(case: Case) -> None:
     old, again = put(case, OLD), put(case, b"again")
     case.clock.advance(seconds=10)
     before = case.clock.now - SECOND_US

@@ -37,7 +37,7 @@ def drain(engine: Engine, worker: str) -> Callable[[], list[Claimed]]:
     return work
 
 
-def claim_all_at_once(engines: list[Engine]) -> None:
+def claim_all_concurrently(engines: list[Engine]) -> None:
     ids = {submit_job(engines[0]) for _ in range(JOBS)}
     hands = together(*[drain(engine, f"w{number}") for number, engine in enumerate(engines)])
     claimed = [each for hand in hands for each in hand]
@@ -51,12 +51,12 @@ def claim_all_at_once(engines: list[Engine]) -> None:
 
 @check
 def no_job_is_claimed_twice_by_threads(case: Case) -> None:
-    claim_all_at_once([case.engine] * CLAIMERS)
+    claim_all_concurrently([case.engine] * CLAIMERS)
 
 
 @check
 def no_job_is_claimed_twice_by_stores(case: Case) -> None:
-    claim_all_at_once(case.others(CLAIMERS))
+    claim_all_concurrently(case.others(CLAIMERS))
 
 
 @check

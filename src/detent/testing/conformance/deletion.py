@@ -83,7 +83,7 @@ def a_deleted_plan_goes_with_its_steps(case: Case) -> None:
 
 
 @check
-def what_stands_beside_deleted_work_stays(case: Case) -> None:
+def what_is_beside_deleted_work_stays(case: Case) -> None:
     gone = submit_task(case.engine)
     complete(case.engine, claim_one(case.engine))
     kept = submit_task(case.engine)

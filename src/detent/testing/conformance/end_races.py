@@ -26,7 +26,7 @@ ROUNDS = 10
 
 
 @check
-def a_cancel_and_a_success_at_once(case: Case) -> None:
+def a_cancel_and_a_success_at_the_same_time(case: Case) -> None:
     """In either order the reported success is kept, and the cancel is refused."""
     other = case.another()
     for _ in range(ROUNDS):
@@ -44,7 +44,7 @@ def a_cancel_and_a_success_at_once(case: Case) -> None:
 
 
 @check
-def of_two_ends_reported_at_once_one_wins(case: Case) -> None:
+def of_two_ends_reported_at_the_same_time_one_wins(case: Case) -> None:
     other = case.another()
     for _ in range(ROUNDS):
         submit_task(case.engine)
@@ -59,7 +59,7 @@ def of_two_ends_reported_at_once_one_wins(case: Case) -> None:
 
 
 @check
-def a_cancel_and_a_claim_at_once(case: Case) -> None:
+def a_cancel_and_a_claim_at_the_same_time(case: Case) -> None:
     other = case.another()
     for _ in range(ROUNDS):
         job = submit_job(case.engine)
@@ -131,7 +131,7 @@ def a_handler_settles_the_failures_that_it_receives(case: Case) -> None:
 
 
 @check
-def dismissals_and_the_last_end_at_once(case: Case) -> None:
+def dismissals_and_the_last_end_at_the_same_time(case: Case) -> None:
     """Two people dismiss what failed while its sibling ends: the parent is completed once."""
     once = {"retry": {"max_attempts": 1}}
     engines = case.others(3)
@@ -181,7 +181,7 @@ def a_job_tells_its_parents_task(case: Case) -> None:
 
 
 @check
-def a_job_that_is_run_again_hears_of_a_child_that_ended_meanwhile(case: Case) -> None:
+def a_job_that_is_run_again_is_notified_of_a_child_that_has_ended(case: Case) -> None:
     """It was not notified while it had failed, and it must not wait without end."""
     top = submit_job(case.engine, options={"retry": {"max_attempts": 1}})
     first = claim_one(case.engine)

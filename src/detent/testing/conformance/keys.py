@@ -69,7 +69,7 @@ def a_refused_command_does_not_use_its_key_up(case: Case) -> None:
 
 
 @check
-def the_first_key_wins_among_many_at_once(case: Case) -> None:
+def the_first_key_wins_among_concurrent_submissions(case: Case) -> None:
     engines = case.others(8)
     for number in range(5):
         key = f"k{number}"

@@ -46,7 +46,7 @@ def set_limits(case: Case, **rows: Any) -> None:
             case.engine.do(command, OPERATOR)
 
 
-def claimed_at_once(case: Case) -> list[Claimed]:
+def claimed_now(case: Case) -> list[Claimed]:
     """What eight claimers get who ask for more than they may have, at the same moment."""
     hands = together(*[partial(claim, engine, 5) for engine in case.others(8)])
     return [each for hand in hands for each in hand]
@@ -56,11 +56,11 @@ def limit_holds(case: Case, name: str) -> None:
     for _ in range(12):
         submit_job(case.engine, **UNDER[name])
     set_limits(case, **{name: {"running": 3}})
-    running = claimed_at_once(case)
+    running = claimed_now(case)
     assert len(running) == 3
     complete(case.engine, running.pop())
     suspend(case.engine, running.pop(), "pause", "signal", needs=("go",))
-    running += claimed_at_once(case)
+    running += claimed_now(case)
     assert len(running) == 3, "an ended or resting job still counts, or too many were let in"
     with case.store.write() as tx:
         assert tx.lease_counts([name]) == {name: 3}
@@ -88,7 +88,7 @@ def a_keys_limit_holds(case: Case) -> None:
 def a_key_without_a_limit_admits_one_at_a_time(case: Case) -> None:
     ids = [submit_job(case.engine, concurrency_key="ladder") for _ in range(4)]
     done = []
-    while running := claimed_at_once(case):
+    while running := claimed_now(case):
         assert len(running) == 1
         complete(case.engine, running[0])
         done.append(running[0].job.id)
@@ -134,14 +134,14 @@ def a_rate_holds_and_its_window_passes(case: Case) -> None:
         set_limits(case, **{name: {"rate": 4, "per_s": 60, "running": 100}})
         for _ in range(10):
             submit_job(case.engine, **fields)
-        started = claimed_at_once(case)
+        started = claimed_now(case)
         assert len(started) == 4
         complete(case.engine, started.pop())
-        assert claimed_at_once(case) == []
+        assert claimed_now(case) == []
         free = submit_job(case.engine)
         assert claim_one(case.engine).job.id == free, "a job without a rate must not wait"
         case.clock.advance(seconds=60)
-        assert len(claimed_at_once(case)) == 4
+        assert len(claimed_now(case)) == 4
         set_limits(case, **{name: None})
         claim(case.engine, 20)  # the rest, out of the next one's way
 
@@ -152,7 +152,7 @@ def what_is_paused_is_not_claimed(case: Case) -> None:
         job = submit_job(case.engine, **fields)
         other = submit_job(case.engine)
         set_limits(case, **{name: {"paused": True}})
-        assert [each.job.id for each in claimed_at_once(case)] == [other]
+        assert [each.job.id for each in claimed_now(case)] == [other]
         set_limits(case, **{name: None})
         assert claim_one(case.engine).job.id == job
 
@@ -164,7 +164,7 @@ def everything_can_be_paused(case: Case) -> None:
     claimed = claim_one(case.engine)
     assert claimed.job.id == held
     set_limits(case, all={"paused": True})
-    assert claimed_at_once(case) == []
+    assert claimed_now(case) == []
     do(case.engine, c.ReportProgress(claimed.grant, claimed.job.run_id or "", 0.5))
     assert complete(case.engine, claimed) == "completed"
     set_limits(case, all=None)
@@ -175,7 +175,7 @@ def everything_can_be_paused(case: Case) -> None:
 
 
 @check
-def money_is_looked_at_before_a_start(case: Case) -> None:
+def money_is_checked_before_a_start(case: Case) -> None:
     """What others at work hold comes back when they end; what is spent must be raised."""
     parent = submit_task(case.engine, queue=True, budget=5)
     top = claim_one(case.engine)
@@ -225,7 +225,7 @@ def money_that_is_reserved_for_a_run_is_promised_to_no_other(case: Case) -> None
 # ---- events ----------------------------------------------------------------------------------
 
 
-def said(case: Case) -> list[tuple[str | None, str, str]]:
+def limit_events(case: Case) -> list[tuple[str | None, str, str]]:
     """The events about limits: of which, what, by whom."""
     with case.store.read() as view:
         events = view.events(0, 1_000, stream=e.SYSTEM)
@@ -250,7 +250,7 @@ def pauses_and_limits_are_events(case: Case) -> None:
         assert view.rows("limits") == {}
         assert view.version_of("nothing") == 0
     names = ("limit_set", "pause_set", "limit_ended", "pause_ended")
-    assert said(case) == [(name, each, "operator") for each in names]
+    assert limit_events(case) == [(name, each, "operator") for each in names]
 
 
 @check
@@ -267,7 +267,7 @@ def a_pause_ends_with_an_event_before_anything_starts(case: Case) -> None:
         log = [each.name for each in view.events(0, 100)]
         assert view.rows("limits") == {}
     assert log.index("pause_ended") < log.index("job_running")
-    assert said(case)[-1] == ("intent:saw", "pause_ended", "clock")
+    assert limit_events(case)[-1] == ("intent:saw", "pause_ended", "clock")
     assert case.engine.expire_pauses() == 0
 
 

@@ -69,7 +69,7 @@ def several_processes_extend_one_chain(case: Case) -> None:
 
 
 @check
-def rows_are_made_anew_from_the_log(case: Case) -> None:
+def rows_are_rebuilt_from_the_log(case: Case) -> None:
     busy(case)
     before = picture(case.store)
     with case.store.write() as tx:

@@ -44,7 +44,7 @@ def a_retry_is_claimed_as_soon_as_it_is_due(case: Case) -> None:
 
 
 @check
-def a_retry_that_is_not_due_holds_nobody_up(case: Case) -> None:
+def a_retry_that_is_not_due_holds_up_no_other_job(case: Case) -> None:
     for _ in range(3):
         submit_job(case.engine, priority="P0")
     for claimed in claim(case.engine, 3):
@@ -105,7 +105,7 @@ def a_signal_ends_a_wait_before_it_expires(case: Case) -> None:
 
 
 @check
-def a_wait_that_nobody_ends_expires(case: Case) -> None:
+def a_wait_that_is_not_ended_expires(case: Case) -> None:
     submit_job(case.engine)
     claimed = claim_one(case.engine)
     suspend(case.engine, claimed, "hear", "signal", needs=("go",), due_at=case.clock() + SECOND_US)
@@ -151,7 +151,7 @@ def a_limit_on_the_whole_job_passes(case: Case) -> None:
 
 
 @check
-def a_persons_retry_begins_the_limit_anew(case: Case) -> None:
+def a_persons_retry_resets_the_limit(case: Case) -> None:
     """Also after the next claim, which reads the job's row again."""
     job = submit_job(case.engine, options={"job_timeout_ms": 5_000, "retry": {"retries": 0}})
     first = claim_one(case.engine)

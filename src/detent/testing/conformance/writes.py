@@ -78,11 +78,11 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
 def decided(case: Case, command: c.Command) -> Changes:
     """What a command would write, decided from what a reader sees now."""
     with case.store.read() as view:
-        ledger = ChangeSet(
+        change_set = ChangeSet(
             load(view, LoadRequest([command])), case.engine.lifetimes.lease_us, view.now()
         )
-    ledger.add(decide(ledger.world, command, ledger.now, PERSON))
-    return ledger.rows()
+    change_set.add(decide(change_set.world, command, change_set.now, PERSON))
+    return change_set.rows()
 
 
 def save(store: Store, changes: Changes) -> None:
@@ -121,7 +121,7 @@ def a_refused_command_refuses_alone(case: Case) -> None:
 
 @check
 def what_the_store_refuses_refuses_alone(case: Case) -> None:
-    """Ids that are said to be fresh are not looked up; if one is not, its command fails alone."""
+    """Ids declared as fresh are not looked up; if one exists already, its command fails alone."""
     submit_job(case.engine, job_id="a-job")
     submit_task(case.engine, task_id="a-task")
     commands = [
@@ -194,7 +194,7 @@ def what_is_not_json_is_refused(case: Case) -> None:
 
 
 @check
-def a_view_stands_still_while_others_write(case: Case) -> None:
+def a_view_does_not_change_while_others_write(case: Case) -> None:
     submit_job(case.engine, job_id="before")
     with case.store.read() as view:
         head = view.head()
@@ -209,7 +209,7 @@ def a_view_stands_still_while_others_write(case: Case) -> None:
 
 
 @check
-def time_stands_still_in_a_transaction_and_never_goes_back(case: Case) -> None:
+def time_is_constant_in_a_transaction_and_never_goes_back(case: Case) -> None:
     def look() -> int:
         with case.store.write() as tx:
             now = tx.now()

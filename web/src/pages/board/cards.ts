@@ -1,4 +1,4 @@
-// The cards of the board: loaded page by page, then moved by events alone, however many there are.
+// The cards of the board: loaded page by page, then updated by events.
 import { call } from "../../api/call";
 import type { Event, Lifecycle, Task } from "../../api/schema";
 import { nextState } from "../../lifecycles";

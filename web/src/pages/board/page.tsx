@@ -1,4 +1,4 @@
-// The board: a column for each state of a task lifecycle, cards that move as it happens.
+// The board: a column for each state of a task lifecycle; cards move when events arrive.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Problem } from "../../api/call";

@@ -1,4 +1,4 @@
-// The start page: everything that waits for a person, oldest first, and a place to deal with it.
+// The start page: the items that wait for a person, oldest first, with their controls.
 import { useRef } from "react";
 import { go, Link } from "../../router";
 import { plain, plural } from "../../text";

@@ -98,8 +98,8 @@ function Work({ task }: { task: Task }) {
 function summaryOf(result: unknown): string | null {
   if (typeof result === "string") return result;
   const { summary, text } = (result ?? {}) as { summary?: unknown; text?: unknown };
-  const said = summary ?? text;
-  return typeof said === "string" && said ? said : null;
+  const words = summary ?? text;
+  return typeof words === "string" && words ? words : null;
 }
 
 function Rounds({ task }: { task: Task }) {

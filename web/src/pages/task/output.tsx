@@ -1,4 +1,4 @@
-// What the runs of a task write, one run at a time.
+// The output of a task's runs, one run at a time.
 import { useRead } from "../../api/hooks";
 import { useSearch } from "../../router";
 import { plain, shortId } from "../../text";
@@ -14,7 +14,7 @@ export function Output({ taskId }: { taskId: string }) {
   const run = items.find((each) => each.id === search.get("run")) ?? items.at(-1);
   if (!run) {
     return (
-      <Empty title="No run has written anything yet.">
+      <Empty title="No run has written output yet.">
         <p>The output appears here line by line after a worker has started the job.</p>
       </Empty>
     );

@@ -1,4 +1,4 @@
-// The rows of a task's timeline: what was in which state from when to when, read from the events.
+// The rows of a task's timeline, computed from its events: each state with its start and end.
 import type { Event } from "../../api/schema";
 import { type Level, levelOf, nextState, type Tables, tableOf } from "../../lifecycles";
 

@@ -4,7 +4,7 @@
 --     psql --set=role=detent --file=roles.sql postgresql://owner@host/database
 --
 -- That role reads and writes rows and appends to the log. It can neither change nor remove what the log and its
--- chain blocks cover: what deleted work had said is blanked by the function blank_events, which does nothing else. To
+-- chain blocks cover: the data of deleted work's events is blanked by the function blank_events, which does nothing else. To
 -- upgrade the schema, to rebuild rows or to trim the log, detent is run as the owner.
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON

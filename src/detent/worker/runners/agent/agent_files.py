@@ -1,7 +1,7 @@
-"""What an agent leaves for its runner: a question, a summary. Opened by `worker.files` alone.
+"""Reads the question file and the summary file of an agent. Only `worker.files` opens them.
 
-Any content of the question file leads to a defined end: a question, a summary, or a question
-that says why the agent's own could not be read. Nothing is thrown away.
+Any content of the question file has a defined result: a question, a summary, or a question that
+explains why the file could not be read. Nothing is discarded.
 """
 
 from collections.abc import Mapping
@@ -32,18 +32,18 @@ class Asked(NamedTuple):
     expires_in_s: float | None = None
     #: The agent's question could not be read: the answer is passed to it as it is.
     unreadable: bool = False
-    #: Whether an answer may be another than the options.
+    #: Whether an answer other than the options is allowed.
     other: bool = False
 
     def detail(self) -> dict[str, Any]:
-        """What the wait for the answer says."""
+        """The detail of the wait for the answer."""
         default = {} if self.default is None else {"default": self.default}
         other = {"other": True} if self.other else {}
         return {"text": self.text, "options": list(self.options), **other, **default}
 
 
 class Left(NamedTuple):
-    """What was found, as it is to be kept as evidence."""
+    """The content of the question file, and how it is stored as evidence."""
 
     asked: Asked | None = None
     summary: str | None = None
@@ -51,7 +51,7 @@ class Left(NamedTuple):
 
 
 def question_in(files: RunFiles) -> Left:
-    """What the agent has left in its question file."""
+    """Read the agent's question file."""
     try:
         data = files.left(QUESTION, MAX_QUESTION_BYTES)
     except (DetentError, OSError) as error:
@@ -80,7 +80,7 @@ def _read(data: bytes) -> Left:
 
 
 def asked_from(found: Mapping[str, Any]) -> Asked:
-    """A question as a table says it; an expiry that is no time is none."""
+    """A question from a JSON object. An invalid expiry is ignored."""
     expires = found.get("expires_in_s")
     number = isinstance(expires, int | float) and not isinstance(expires, bool)
     timely = number and 0 < float(expires or 0) <= LONGEST_EXPIRY_S
@@ -99,7 +99,7 @@ def _unreadable(why: str) -> Asked:
 
 
 def summary_in(files: RunFiles) -> tuple[str | None, str | None]:
-    """The agent's summary, and what was wrong with it; both None if it left none."""
+    """The agent's summary, and the problem with it; both None if there is no summary."""
     try:
         data = files.left(SUMMARY, MAX_SUMMARY_BYTES)
     except (DetentError, OSError) as error:

@@ -28,13 +28,13 @@ LOOK_MS = 500
 
 
 class Meter:
-    """What a run has cost so far: from the totals that a process claims to what is charged."""
+    """Computes the cost of a run from the totals that the agent's process reports."""
 
     def __init__(self, run: ActiveRun, client: EngineClient) -> None:
         self.run, self.client = run, client
-        #: What the session had cost before this run, and the most that this run was seen to add.
+        #: The cost of the session before this run, and the highest cost that this run has added.
         self.base = self.highest = 0
-        #: What this run was charged in sessions that it has left.
+        #: The cost of this run in its earlier sessions.
         self.before = 0
         self.tokens = (0, 0)
         self.exceeded = False
@@ -43,7 +43,7 @@ class Meter:
         self._charged_s = 0.0
 
     def begin(self, session_cost: int) -> None:
-        """A session begins, or goes on after it has cost this much."""
+        """Begin a session, or continue one that has already cost this amount."""
         self.before, self.highest = self.cost, 0
         self.base = session_cost
         self.doubts.clear()
@@ -52,13 +52,13 @@ class Meter:
     def cost(self) -> int:
         return self.before + self.highest
 
-    def hear(self, amounts: Sequence[tuple[Any, str]]) -> None:
-        """Amounts in dollars, with what each is the total of; what is none is not believed."""
+    def add(self, amounts: Sequence[tuple[Any, str]]) -> None:
+        """Amounts in dollars, each with the name of its total. An invalid amount is ignored."""
         for given, counts in amounts:
             try:
                 amount = cost_from(given)
             except DetentError as error:
-                self._doubt(f"a cost was not believed: {error}")
+                self._doubt(f"a reported cost was ignored: {error}")
                 continue
             own = {"session": amount - self.base, "run": amount, "line": self.highest + amount}
             settled = settle(self.highest, own[counts])
@@ -71,7 +71,7 @@ class Meter:
             self.doubts.append(text)
 
     def charge(self, *, now: bool = False) -> None:
-        """Charge the run, if there is something new to charge."""
+        """Charge the run for new cost, if there is any."""
         known = (self.cost, *self.tokens)
         if known == self._charged:
             return
@@ -99,7 +99,7 @@ def execute_while_held(client: EngineClient, run: ActiveRun, command: c.Command)
 
 
 class AgentFollower(Follower):
-    """Reads an agent's lines as they come."""
+    """Reads the output lines of an agent as they arrive."""
 
     def __init__(
         self,
@@ -126,17 +126,17 @@ class AgentFollower(Follower):
         super().take(output, chunk)
         if output == self.outputs[0]:
             for line, whole in self.lines.feed(chunk):
-                self._hear(line, whole)
+                self._read_line(line, whole)
         else:
             self.reader.complain(chunk.decode("utf-8", "replace"))
 
     def finish(self) -> None:
-        """The process has exited: what it said last is heard, and charged."""
+        """The process has exited: read the rest of its output, and charge its cost."""
         for line, whole in self.lines.end():
-            self._hear(line, whole)
+            self._read_line(line, whole)
         self.meter.charge(now=True)
 
-    def _hear(self, line: bytes, whole: bool) -> None:
+    def _read_line(self, line: bytes, whole: bool) -> None:
         if not whole or not self.reader.read(line):
             return
         facts = self.reader.facts
@@ -145,11 +145,11 @@ class AgentFollower(Follower):
             self._session = session
             self.on_session(session)
         amounts, self.reader.costs = self.reader.costs, []
-        self.meter.hear(amounts)
+        self.meter.add(amounts)
         self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
 
     def check(self) -> None:
-        """Money, disk, and a process that stays after it has said that it is done."""
+        """Check money, disk space, and a process that stays after it has reported its end."""
         if self.run.stopped is not None or self._cut:
             return
         self.meter.charge()
@@ -188,7 +188,7 @@ def follow(
     environment: Mapping[str, str],
     follower: Callable[["subprocess.Popen[bytes]", Group], AgentFollower],
 ) -> tuple[int, AgentFollower]:
-    """Start it and stay until it has ended with everything that it started."""
+    """Start the process, and return when it and its child processes have ended."""
     group = Group(run.run_id)
     records = Records(run.files.path.parent.parent)
     records.write(group)
@@ -216,7 +216,7 @@ def follow(
 def start(
     argv: list[str], directory: Path, environment: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
-    """An own session and process group, no input, no descriptors of ours."""
+    """Start it in its own session and process group, without input and without our descriptors."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

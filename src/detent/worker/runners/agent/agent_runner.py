@@ -1,7 +1,7 @@
 """The agent runner: executes a run with an agent's command line, configured in `[agents.NAME]`.
 
-The session is stored before the process starts. Cost is settled while it runs. A question ends the
-run and leaves its place free; the answer goes on in the same session and directory.
+The session is stored before the process starts. Costs are charged while it runs. A question ends
+the run and frees its slot; after the answer, the next run uses the same session and directory.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ class AgentRunner:
 
 
 class AgentRun:
-    """One run, to its report."""
+    """Executes one run and returns its report."""
 
     def __init__(self, runner: AgentRunner, run: ActiveRun, client: EngineClient) -> None:
         self.runner, self.agent = runner, runner.agent
@@ -83,10 +83,10 @@ class AgentRun:
         self.failure: Failure | None = None
 
     def report(self) -> c.Report:
-        """Do the work and say how it ended."""
+        """Execute the run and report its end."""
         with self.client.read() as view:
             past = past_of(view, self.run)
-        kept = past.said("confirmation")
+        kept = past.latest("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
             return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
         budget = self._reserved()
@@ -97,7 +97,7 @@ class AgentRun:
         return self._reported(self._worked(prompt, past, budget))
 
     def _reserved(self) -> int | None:
-        """What the agent may spend; no other run of the tree is promised the same money."""
+        """Reserve the amount that the agent may spend; no other run of the tree can reserve it."""
         if self.run.held.task is None:
             return None
         amount: int | None = self.client.execute(c.ReserveFunds(self.grant, self.run_id))
@@ -106,7 +106,7 @@ class AgentRun:
     # -- working ---------------------------------------------------------------------------
 
     def _worked(self, prompt: str, past: Past, budget: int | None) -> End:
-        """In the session that there is; if it cannot be used, once more in a new one."""
+        """Run in the existing session; if the agent cannot use it, once more in a new one."""
         known = past.session_id
         if known is not None and self.setting.holds(known):
             self.meter.begin(past.cost)
@@ -151,14 +151,14 @@ class AgentRun:
         return end_of(self.agent, reader, code, resumed=resumed, now=self.client.now())
 
     def _join(self, session_id: str) -> None:
-        """Stored before the process starts, so that a crash cannot lose it."""
+        """Store the session before the process starts, so that a crash cannot lose it."""
         execute_while_held(
             self.client, self.run, c.OpenSession(self.grant, session_id, self.run_id)
         )
         self.setting.workspace.hold(session_id)
 
     def _learn(self, session_id: str) -> None:
-        """The agent has chosen its own session id; one that was given ours has no say in it."""
+        """Store the session id that the agent chose, unless detent had given it one."""
         if not self.setting.chooses_sessions:
             self._join(session_id)
 
@@ -193,8 +193,8 @@ class AgentRun:
         return run_outcome.completed(self.grant, self.run_id, result, end.exit_code)
 
     def _may_spend_on(self) -> bool:
-        """It has spent its part of a budget that it shares, and not all of that: it goes on with
-        the next part. One that says so without having spent anything is not believed."""
+        """Whether it has spent its share of a budget and some is left: it continues with the
+        next share. A report of this kind from a run that has spent nothing is ignored."""
         task = self.run.held.task
         if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
             return False
@@ -213,8 +213,8 @@ class AgentRun:
             self.run.files.keep(QUESTION, found.data)
             (self.run.files.path / QUESTION).unlink(missing_ok=True)
         with self.client.read() as view:
-            said = recorded_question(view, self.grant.job_id, self.run_id)
-        return found if said is None else found._replace(asked=asked_from(said))
+            reported = recorded_question(view, self.grant.job_id, self.run_id)
+        return found if reported is None else found._replace(asked=asked_from(reported))
 
     def _keep_evidence(self) -> None:
         workspace = self.setting.workspace
@@ -226,8 +226,8 @@ class AgentRun:
                 self.run.files.keep(CHANGES, changes)
         report_evidence(self.run, self.client)
 
-    def _result(self, end: End, said: str | None) -> dict[str, Any]:
-        """What the task shows as its result: the agent's last words, and its summary."""
+    def _result(self, end: End, reported: str | None) -> dict[str, Any]:
+        """The result of the task: the agent's last message, and its summary."""
         summary, wrong = summary_in(self.run.files)
         if wrong is not None:
             self._note(f"the summary was not read: {wrong}")
@@ -235,7 +235,7 @@ class AgentRun:
         text = facts.get("text")
         found = {
             "text": redact(text)[:MAX_RESULT] if isinstance(text, str) else None,
-            "summary": summary or said,
+            "summary": summary or reported,
             "output": _storable(facts.get("output")),
             "turns": facts.get("turns"),
         }
@@ -248,7 +248,7 @@ class AgentRun:
         return self._suspended("answer", "question", question.detail(), due_at)
 
     def _denied(self, denials: Any, result: dict[str, Any]) -> c.Report:
-        """It says that it succeeded, without something that it was not allowed to do."""
+        """The agent reports success, but tool calls were denied."""
         text = f"The agent was not allowed to use {_tools(denials)}."
         if self.agent.denials == "fail":
             raise Failure(text, error_class=FailureClass.NEEDS_USER)
@@ -281,7 +281,7 @@ def _tools(denials: Any) -> str:
 
 
 def _storable(value: Any) -> Any:
-    """An output of the agent's own, if it can be kept and holds no secret."""
+    """The agent's structured output with secrets removed, if it can be stored."""
     with contextlib.suppress(DetentError, ValueError):
         return storable(redact_value(value), "output")
     return None

@@ -1,6 +1,6 @@
-"""How an agent's process ended: well, or with which class of failure, in words for people.
+"""Determines how an agent's process ended: success, or a failure class with a message.
 
-Success is what the agent's rules say: a line that reports it, or exit code 0. Pure.
+The agent's rules define success: a line that reports it, or exit code 0. Pure.
 """
 
 import signal
@@ -14,13 +14,13 @@ from detent.worker.run_outcome import LONGEST_ERROR
 from detent.worker.runners.agent.output_parser import Reader, matches
 
 MS_US, S_US = 1_000, 1_000_000
-#: Exit codes by which a shell, and many programs, tell of the signal that ended them.
+#: Exit codes by which a shell, and many programs, report the signal that ended them.
 BY_SIGNAL = 128
 LONGEST_WORDS = 600
 
 
 class End(NamedTuple):
-    """`kind` is None if it ended well, else a failure class or `new_session`."""
+    """`kind` is None for success, otherwise a failure class or `new_session`."""
 
     kind: str | None
     exit_code: int
@@ -30,7 +30,7 @@ class End(NamedTuple):
 
 
 def end_of(agent: Agent, reader: Reader, exit_code: int, *, resumed: bool, now: int) -> End:
-    """What the end of the process means."""
+    """Classify the end of the process."""
     if _went_well(agent, reader, exit_code):
         return End(None, exit_code, reader.facts)
     seen = reader.seen(exit_code, resumed)
@@ -47,14 +47,14 @@ def _went_well(agent: Agent, reader: Reader, exit_code: int) -> bool:
 
 
 def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -> str:
-    said = reader.seen(exit_code, resumed=False)
+    seen = reader.seen(exit_code, resumed=False)
     if reader.ended:
-        status = f" with status {said['status']}" if said.get("status", "None") != "None" else ""
-        how = f"failed{status} ({said.get('subtype', 'error')})"
-        words = said.get("error") or said.get("text") or ""
+        status = f" with status {seen['status']}" if seen.get("status", "None") != "None" else ""
+        how = f"failed{status} ({seen.get('subtype', 'error')})"
+        words = seen.get("error") or seen.get("text") or ""
     else:
         how = f"{_exit(exit_code)} without a result"
-        words = said.get("error") or reader.stderr
+        words = seen.get("error") or reader.stderr
     words = redact(words.strip())[-LONGEST_WORDS:]
     hint = f" {rule.hint}" if rule is not None and rule.hint else ""
     text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".") + hint
@@ -70,7 +70,7 @@ def _exit(code: int) -> str:
 
 
 def _reset_at(agent: Agent, reader: Reader, now: int) -> int | None:
-    """When a rate limit is over, if the agent has said so: a time, or a delay."""
+    """When a rate limit ends, if the agent reported it: a time, or a delay."""
     facts = reader.facts
     if "reset_at_s" in facts:
         return int(facts["reset_at_s"]) * S_US

@@ -1,7 +1,7 @@
-"""What an agent's process is given: its workspace, its environment, its argv, its prompt.
+"""Prepares an agent's process: its workspace, environment, argv and prompt.
 
-May make directories and ask git for a worktree. The environment is an allowlist: no credentials of
-detent's own, but a token that is good for this run only.
+Creates directories and git worktrees. The environment is an allowlist: it contains no credentials
+of detent except a token that is valid only for this run.
 """
 
 import json
@@ -36,17 +36,17 @@ from detent.worker.workspaces import (
 #: A token for one run under one claim.
 IssueToken = Callable[[Core, c.Grant, str], str]
 PROMPT = "prompt.md"
-#: What git may see.
+#: The environment variables that git gets.
 PLAIN = ("HOME", "PATH", "LANG")
 
 
 class Setting:
-    """Everything around one run's process."""
+    """The workspace, environment and argv of one run's process."""
 
     def __init__(self, agent: Agent, run: ActiveRun, token: IssueToken | None) -> None:
         self.agent, self.run, self._token = agent, run, token
         self.core = run.intent.app.installation()
-        #: That of the worker that carries the run out, also where it was moved.
+        #: The data directory of the worker that executes the run.
         self.data_dir = run.files.path.parent.parent
         self.workspaces = Workspaces(self.data_dir)
         job = run.held.job
@@ -58,7 +58,7 @@ class Setting:
     # -- where -----------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Have the workspace; it is the same one in every run of the task."""
+        """Create or open the workspace; all runs of the task share it."""
         mode = self.run.held.job.options.get("workspace", DIRECTORY)
         if mode == WORKTREE:
             repo, plain = self._repo(), self.plain_environment()
@@ -70,7 +70,7 @@ class Setting:
         self.check_quota()
 
     def _repo(self) -> Path:
-        """The payload's, if it may name it; the project's; the only one there is."""
+        """The payload's repository, if allowed; the project's; or the only configured one."""
         payload = self.run.payload
         named = payload.get("repo") if isinstance(payload, Mapping) else None
         if named is not None:
@@ -87,7 +87,7 @@ class Setting:
         return self.workspaces.holds(self.owner, session_id)
 
     def writable(self) -> list[Path]:
-        """What the agent writes to beside its workspace: its sessions, a worktree's repository."""
+        """Directories outside the workspace that the agent writes to: sessions, a repository."""
         return self._writable(self.workspace)
 
     def _writable(self, workspace: Workspace) -> list[Path]:
@@ -95,7 +95,7 @@ class Setting:
         return [self.config_dir, *([] if git_dir is None else [git_dir])]
 
     def confined(self, argv: Sequence[str]) -> list[str]:
-        """The argv of a program that is kept apart as the agent is."""
+        """The argv of a program that runs in the same sandbox as the agent."""
         return self._within(self.workspace)(argv)
 
     def _within(self, workspace: Workspace) -> Within:
@@ -117,7 +117,7 @@ class Setting:
         return {name: os.environ[name] for name in PLAIN if name in os.environ}
 
     def environment(self, session_id: str) -> dict[str, str]:
-        """The allowlist, what is configured, secrets, and what detent tells of the run."""
+        """The allowlist, configured variables, secrets, and variables that describe the run."""
         agent = self.agent
         names = (*self.core.settings.worker_environment, *agent.environment)
         made = {name: os.environ[name] for name in names if name in os.environ}
@@ -128,7 +128,7 @@ class Setting:
             remember([made[name], json.dumps(made[name])[1:-1]])
         if agent.root_is_sandboxed and os.geteuid() == 0:
             made["IS_SANDBOX"] = "1"
-        made = {**self._door(), **made, **self._facts(session_id)}
+        made = {**self._run_endpoint(), **made, **self._facts(session_id)}
         remember_environment(made)
         return made
 
@@ -142,8 +142,8 @@ class Setting:
             "TMPDIR": str(files.directory("tmp")),
         }
 
-    def _door(self) -> dict[str, str]:
-        """The gateway and a token for this run; without the one the other is of no use."""
+    def _run_endpoint(self) -> dict[str, str]:
+        """The URL of the gateway and a token for this run; empty if either is missing."""
         url = _announced(self.data_dir)
         if self._token is None or url is None:
             return {}

@@ -1,7 +1,7 @@
-"""What an agent prints, read as it comes: bounded lines, and the facts in them.
+"""Parses the output of an agent while it runs: bounded lines, and the facts in them.
 
-Nothing that a process prints can make this fail or grow: a line that is too long is passed over
-and counted, one that is no JSON is only output, a field of the wrong type is not there.
+No output can make this fail or use unbounded memory: a line that is too long is skipped and
+counted, a line that is not JSON is only output, and a field of the wrong type is ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Lines:
-    """Whole lines out of chunks, holding no more than one line of the allowed length."""
+    """Splits chunks into lines; buffers at most one line of the allowed length."""
 
     def __init__(self, most: int = MAX_LINE) -> None:
         self.most = most
@@ -35,7 +35,7 @@ class Lines:
         self._passing = False
 
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Lines that are complete now, each with whether it is whole; of a long one its start."""
+        """The complete lines, each with whether it is whole; for a long line, its beginning."""
         *complete, rest = chunk.split(b"\n")
         for piece in complete:
             if not self._parts and not self._passing and len(piece) <= self.most:
@@ -68,7 +68,7 @@ class Lines:
 
 
 class Reader:
-    """Collects the facts of one process's lines, by the rules of its agent."""
+    """Collects the facts from the lines of one process, by the rules of its agent."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -79,7 +79,7 @@ class Reader:
         self.costs: list[tuple[Any, str]] = []
 
     def read(self, line: bytes) -> bool:
-        """Read one line; whether it had a fact in it."""
+        """Read one line; return whether it contained a fact."""
         if not line.lstrip().startswith(b"{"):
             return False
         try:
@@ -116,16 +116,16 @@ class Reader:
             self.facts[rule.take] = (before + value)[:MAX_TEXT]
 
     def complain(self, text: str) -> None:
-        """What came on stderr; the last of it is kept."""
+        """Add output from stderr; its end is kept."""
         self.stderr = (self.stderr + text)[-MAX_TAIL:]
 
     @property
     def ended(self) -> bool:
-        """A line has said that the work is over."""
+        """A line has reported the end of the work."""
         return bool(self.facts.get("end"))
 
     def seen(self, exit_code: int, resumed: bool) -> dict[str, str]:
-        """Everything an end can be matched by, as text."""
+        """The values that the rules for ends can match, as text."""
         shown = {name: _text(value) for name, value in self.facts.items()}
         return {
             **shown,
@@ -153,7 +153,7 @@ def _is(value: Any, want: str) -> bool:
 
 
 def matches(when: Mapping[str, str], seen: Mapping[str, str]) -> bool:
-    """Whether all patterns fit; what was not seen fits nothing."""
+    """Whether all patterns match; a missing value matches no pattern."""
     return all(name in seen and fnmatchcase(seen[name], pattern) for name, pattern in when.items())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from detent.worker.runners.agent.session_history import Moment, Past
 
-#: One argument of a program may be this long on Linux, less a little.
+#: The maximum length of one argument on Linux, with a margin.
 LONGEST_ARGUMENT = 120_000
 LONGEST_MOMENT = 2_000
 MAX_MOMENTS = 50
@@ -18,15 +18,15 @@ TIMED_OUT = f"Your previous execution timed out. {GO_ON}"
 RULES = """\
 How to work with detent:
 - If you need a decision from a person, write {"text": "your question?", "options": ["a", "b"]} \
-as JSON to the file named by the environment variable DETENT_QUESTION_FILE and stop. You go on in \
-this session with the answer. Add "other": true if the person may also answer in own words.
+as JSON to the file named by the environment variable DETENT_QUESTION_FILE and stop. You continue \
+in this session with the answer. Add "other": true if the person may also answer in their own words.
 - When you are done, write a short summary to the file named by DETENT_SUMMARY_FILE.
 - Put files that show your work into the directory named by DETENT_EVIDENCE_DIR."""
 
 
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:
     """The first prompt of a run. A reviewer's comment comes before everything else."""
-    rejection = past.said("rejection")
+    rejection = past.latest("rejection")
     first = [] if rejection is None else [described(rejection)]
     news = [described(each) for each in past.news if each.kind != "rejection"]
     if resumed:
@@ -35,7 +35,7 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 
 def _history(past: Past) -> list[str]:
-    """For an agent that remembers nothing of it: everything that went before, in a few lines."""
+    """A summary of the history, for an agent in a new session."""
     lines = [described(each) for each in past.moments[-MAX_MOMENTS:]]
     if not lines:
         return []
@@ -44,15 +44,15 @@ def _history(past: Past) -> list[str]:
 
 
 def described(moment: Moment) -> str:
-    """One moment in words."""
+    """The text for one moment."""
     return DESCRIPTIONS[moment.kind](moment) if moment.kind in DESCRIPTIONS else ""
 
 
 def _answer(moment: Moment) -> str:
-    said = moment.value
-    if said["outcome"] == "expired":
+    reply = moment.value
+    if reply["outcome"] == "expired":
         return f"Your question was not answered in time: {_cut(moment.text)}\nDecide yourself."
-    answer = said["answer"]
+    answer = reply["answer"]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return f"You asked: {_cut(moment.text)}\nThe answer: {_cut(text)}"
 
@@ -79,7 +79,7 @@ DESCRIPTIONS: Mapping[str, Callable[[Moment], str]] = {
 
 
 def as_argument(text: str) -> str:
-    """Text that no program takes for an option, and that can be an argument at all."""
+    """Text that is safe as a program argument: never an option, without NUL bytes."""
     plain = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     plain = plain.encode("utf-8", "replace").decode()
     return f" {plain}" if plain.startswith("-") else plain

@@ -19,7 +19,7 @@ MAX_RUNS = 1_000
 
 
 class Moment(NamedTuple):
-    """One thing that an agent should know of: see the words for each kind in `prompt`."""
+    """One event that the agent must be informed about; `prompt` has the text for each kind."""
 
     kind: str
     text: str = ""
@@ -27,23 +27,23 @@ class Moment(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a run goes on from."""
+    """The history from which a run continues."""
 
-    #: The session to go on with, and what its earlier runs were charged, in micro-dollars.
+    #: The session to continue, and the cost of its earlier runs in micro-dollars.
     session_id: str | None
     cost: int
-    #: Everything since the agent was last at work, and everything there was.
+    #: The moments since the agent's last run, and all moments.
     news: tuple[Moment, ...]
     moments: tuple[Moment, ...]
     title: str = ""
 
-    def said(self, kind: str) -> Moment | None:
-        """The latest news of a kind."""
+    def latest(self, kind: str) -> Moment | None:
+        """The latest moment of a kind."""
         return next((each for each in reversed(self.news) if each.kind == kind), None)
 
 
 def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
-    """Look it up for a run that is about to start."""
+    """Read the history for a run that is about to start."""
     task, job = run.held.task, run.held.job
     step = None if run.step is None else run.step.name
     jobs = [job.id]
@@ -56,7 +56,7 @@ def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
     moments = _Moments(run.run_id, step)
     streams = [*jobs, *([task.id] if task is not None and step is None else [])]
     for logged in sorted(event for stream in streams for event in events_of(view, stream)):
-        moments.hear(logged)
+        moments.read(logged)
     return Past(session_id, cost if session_id else 0, *moments.all(), _title(view, task))
 
 
@@ -76,7 +76,7 @@ def _session(run: ActiveRun, runs: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _run_again(run: ActiveRun, last: Mapping[str, Any]) -> bool:
-    """Whether a person has retried it: the counts have started again after a failure."""
+    """Whether a person has retried it after a failure, which resets the counts."""
     failed = last["state"] in ("failed", "timeout") and last["error_class"] != "rate_limit"
     return failed and run.attempt == 1
 
@@ -87,7 +87,7 @@ def _title(view: ReadTransaction, task: Task | None) -> str:
 
 
 class _Moments:
-    """Follows the log up to the run, and remembers what an agent should know of."""
+    """Reads the log up to the run, and collects the moments for the agent."""
 
     def __init__(self, run_id: str, step: str | None) -> None:
         self.run_id, self.step = run_id, step
@@ -100,8 +100,8 @@ class _Moments:
     def all(self) -> tuple[tuple[Moment, ...], tuple[Moment, ...]]:
         return tuple(self.moments[self.news_from :]), tuple(self.moments)
 
-    def hear(self, logged: LoggedEvent) -> None:
-        act = HEARD.get(logged.name)
+    def read(self, logged: LoggedEvent) -> None:
+        act = READERS.get(logged.name)
         if act is not None and not self.over and logged.data:
             act(self, logged.subject or "", msgspec.json.decode(logged.data))
 
@@ -124,19 +124,19 @@ class _Moments:
         begun = self._open.pop(name, None)
         if begun is not None:
             detail = {**begun.get("detail", {}), "outcome": data["outcome"]}
-            said = {**detail, "answer": data.get("value")}
-            self.moments.append(Moment(begun["kind"], str(detail.get("text", "")), said))
+            value = {**detail, "answer": data.get("value")}
+            self.moments.append(Moment(begun["kind"], str(detail.get("text", "")), value))
 
     def rejected(self, data: Mapping[str, Any]) -> None:
         self.moments.append(Moment("rejection", data.get("comment") or ""))
 
     def begun_again(self) -> None:
-        """A fresh start by a person's word; what a reviewer said holds all the same."""
+        """A person starts it from the beginning; a reviewer's comment still applies."""
         self.moments = [each for each in self.moments if each.kind == "rejection"]
         self.news_from = 0
 
 
-HEARD: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
+READERS: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
     "run_queued": lambda moments, name, data: moments.run_queued(name, data),
     "run_timed_out": lambda moments, name, data: moments.ended("timeout", name, data["error"]),
     "run_failed": lambda moments, name, data: moments.ended("failure", name, data["error"]),

@@ -192,8 +192,8 @@ def test_paused_work_is_not_claimed(
     assert claimed() == []
     reasons = owner.get(f"/api/tasks/{task_id}/why").json()["reasons"]
     reason = next(each for each in reasons if each["reason"] == "paused")
-    said = {"paused_by": "owner", "paused_at": since, "reason": "maintenance"}
-    assert reason["detail"] == {"limit": name, **said}
+    reported = {"paused_by": "owner", "paused_at": since, "reason": "maintenance"}
+    assert reason["detail"] == {"limit": name, **reported}
     assert name in [
         row["name"] for row in owner.get("/api/limits").json()["items"] if row["paused"]
     ]
@@ -202,7 +202,7 @@ def test_paused_work_is_not_claimed(
     assert owner.get("/api/limits").json()["items"] == []
 
 
-def test_a_pause_of_an_intent_that_nobody_knows_is_refused(owner: httpx2.Client) -> None:
+def test_a_pause_of_an_unknown_intent_is_refused(owner: httpx2.Client) -> None:
     answer = owner.post("/api/pause", json={"intent": "reveiw"})
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown_intent")
     assert "review" in answer.json()["allowed"]

@@ -23,7 +23,7 @@ def refusal(gateway: Installation, query: str = "", **options: Any) -> tuple[int
     return response.status_code, json.loads(response.body or b"{}")["code"]
 
 
-def test_a_socket_passes_the_same_door(gateway: Installation) -> None:
+def test_a_socket_passes_the_same_authentication(gateway: Installation) -> None:
     assert refusal(gateway, additional_headers={}) == (401, "unauthorized")
     wrong = {"Authorization": "Bearer wrong"}
     assert refusal(gateway, additional_headers=wrong) == (401, "unauthorized")
@@ -109,10 +109,10 @@ def test_a_browser_resumes_by_the_last_id(gateway: Installation, owner: httpx2.C
     assert positions([message for _, message in found]) == gateway.log(middle)
 
 
-def test_an_id_comes_only_after_all_that_is_said_of_its_event(
+def test_an_id_comes_only_after_all_messages_of_its_event(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
-    """A stream that is cut anywhere and resumed by the last id has said everything."""
+    """A stream that is cut anywhere and resumed by the last id delivers everything."""
     before = gateway.head()
     task_id = submit(owner, lifecycle="board", run=True)
     gateway.complete(task_id)

@@ -107,7 +107,7 @@ def test_a_run_that_left_nothing_has_no_directory(core: Core) -> None:
     assert not (core.settings.data_dir / "runs" / f"{handle.job_id}-r1").exists()
 
 
-def test_the_end_is_never_told_before_all_of_the_output(core: Core) -> None:
+def test_the_end_is_never_reported_before_all_of_the_output(core: Core) -> None:
     app = App()
 
     @app.intent("chatty")
@@ -149,7 +149,7 @@ def test_output_is_read_while_the_run_goes_on(core: Core) -> None:
 
 
 class Outputs:
-    """A place for output that is away now and then."""
+    """A store of output that is sometimes unavailable."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
