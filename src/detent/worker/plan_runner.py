@@ -13,7 +13,8 @@ from typing import Any
 from detent import failpoints
 from detent.app.app import App
 from detent.app.failures import Crash, Failure, Stopped
-from detent.app.intent import Declared, Intent, plan_document
+from detent.app.intent import Intent, plan_document
+from detent.app.intent_options import Declared
 from detent.app.plan_request import PlanRequest
 from detent.app.run_interface import Stop
 from detent.app.values import storable
