@@ -25,6 +25,7 @@ const PLACES = [
   ["/runs", "Runs", "runs"],
   ["/workers", "Workers", "workers"],
   ["/schedules", "Schedules", "schedules"],
+  ["/access", "Access", "access"],
   ["/system", "Health", "health"],
   ["/lifecycles", "Lifecycles", "lifecycles"],
 ] as const;
