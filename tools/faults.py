@@ -30,10 +30,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS_PAGE = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
 ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races")
-ON_FILES = ("simulation", "images", "disk")
+ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("interleavings", "freezes")
 #: About this repository, not about an installation.
-OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
+OF_THE_CLONE = ("wire", "mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
 STORES = ("sqlite", "postgres")
 #: The simulation is cut into runs of this many steps, so that both lanes have something to do.
@@ -45,6 +45,7 @@ CATCHERS = (
     "tests/store/test_postgres_interleavings.py::test_a_mutant_is_caught",
 )
 LEAST_MUTANTS = 20
+WIRE = "tests/store/test_postgres_wire.py"
 FUZZ, TEXTS = "tests/faults/test_fuzz.py", 5_000
 
 
@@ -56,6 +57,8 @@ class Size:
     minutes: float = 5.0
     steps: int = 10_000_000
     quick: bool = False
+    #: The share of the full size of the counted parts.
+    share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -96,7 +99,7 @@ def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
             yield from (_fault_injection(part, store, size) for store in STORES)
     for number, steps in enumerate(shards(size.steps) if "simulation" in wanted else ()):
         yield _fault_injection("simulation", "sqlite", size, steps=steps, shard=number)
-    for part in ("images", "disk"):
+    for part in ("images", "disk", "clock"):
         if part in wanted:
             yield _fault_injection(part, "sqlite", size)
     for part in ON_POSTGRES:
@@ -119,7 +122,7 @@ def _fault_injection(part: str, store: str, size: Size, *, steps: int = 0, shard
     command = [sys.executable, "-m", "verification.fault_injection", "--json", "--store", store]
     command += ["--part", part, "--seed", str(seed), "--minutes", f"{size.minutes:g}"]
     command += ["--steps", str(steps)] if steps else []
-    command += ["--quick"] if size.quick else []
+    command += ["--quick"] if size.quick else ["--share", f"{size.share:g}"]
     return lambda: _run(part, store, str(seed), command)
 
 
@@ -151,6 +154,11 @@ def _caught() -> Line:
     """Every mutant is caught by its layer, each within its time."""
     line = _tests("mutants", "--timeout", "60", *CATCHERS)
     return replace(line, seen=f"{len(mutants.mutants())} mutants: {line.seen}")
+
+
+def _wire() -> Line:
+    """One write to PostgreSQL, cut and stopped by a proxy at and within each of its messages."""
+    return replace(_tests("wire", "--timeout", "600", WIRE), store="postgres")
 
 
 def _fuzzing() -> Line:
@@ -202,6 +210,7 @@ def _dependencies() -> Line:
 
 
 OWN: Mapping[str, Job] = {
+    "wire": _wire,
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
     "fuzzing": _fuzzing,
@@ -300,15 +309,28 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--minutes", default=5.0, show_default=True, help="Of the chaos run, on each store.")
 @click.option("--steps", default=10_000_000, show_default=True, help="Of the simulation.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="The share of the full size of the counted parts.",
+)
 @click.option("--lanes", default=2, show_default=True, help="How many parts at a time.")
 @click.option(
     "--quick", is_flag=True, help="A little of everything, and no entry on the results page."
 )
 def main(
-    only: tuple[str, ...], seed: int, minutes: float, steps: int, lanes: int, quick: bool
+    only: tuple[str, ...],
+    seed: int,
+    minutes: float,
+    steps: int,
+    share: float,
+    lanes: int,
+    quick: bool,
 ) -> None:
     """Run all fault injection of this repository, and write the results page."""
-    size = Size(seed, minutes, 4_000 if quick else steps, quick)
+    size = Size(seed, minutes, 4_000 if quick else steps, quick, share)
     lines: list[Line] = []
     writing = threading.Lock()
 

@@ -131,6 +131,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "run": f"/runs/{ids['review']}-j1-r1",
         "workers": "/workers",
         "schedules": "/schedules",
+        "access": "/access",
         "health": "/system",
         "lifecycles": "/lifecycles/review",
     }

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 #: Never needed to ask a store: servers, workers, clients, and what only a few commands draw with.
 FOREIGN = (
     *("fastapi", "starlette", "uvicorn", "pydantic", "httpx2", "prometheus_client", "psutil"),
@@ -17,6 +19,8 @@ FOREIGN = (
 )
 #: Not needed either by what asks no store.
 OF_A_STORE = ("detent.operations", "detent.engine", "detent.store", "apsw", "msgspec")
+#: The check of the sandbox belongs to the worker.
+SANDBOX = ("detent.worker", "detent.worker.sandbox")
 
 PROGRAM = """
 import json, sys
@@ -71,6 +75,17 @@ def test_what_asks_no_store_imports_none(data: Path, command: str) -> None:
     names = imported(data, *command.split())
     assert "detent.cli.main" in names
     assert among(names, (*FOREIGN, *OF_A_STORE)) == []
+
+
+def test_the_doctor_imports_no_app_and_no_engine(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", str(free_port()))
+    names = imported(data, "doctor")
+    assert "detent.cli.doctor_checks" in names
+    foreign = [name for name in among(names, FOREIGN) if name not in SANDBOX]
+    assert foreign == []
+    assert among(names, ("detent.operations", "detent.engine", "detent.app.app")) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from detent.cli.short_ids import only_match
+from detent.errors import Invalid
 from tests.operations.installation import OURS, local_installation
 
 Run = Callable[..., Result]
@@ -62,6 +64,7 @@ def test_a_part_that_matches_several_is_refused_with_their_list(run: Run, work: 
         ("at", "one"),
         ("tasks", "--parent", "one"),
         ("evidence", "one"),
+        ("submit", "runQA", "--depends-on", "one"),
         ("raise", "one", "5"),
         ("accept", "one"),
         ("cancel", "ha-two", "eta-two"),
@@ -97,3 +100,15 @@ def test_many_candidates_are_cut_and_others_projects_stay_hidden(data: Path) -> 
             "items": ["same-own"],
             "more": False,
         }
+
+
+def test_the_id_of_a_session_is_shortened_too() -> None:
+    ids = ("alpha", "albert", "beta")
+    assert [only_match("session", part, ids) for part in ("alp", "ta", "alpha", "x")] == [
+        "alpha",
+        "beta",
+        "alpha",
+        None,
+    ]
+    with pytest.raises(Invalid, match="more than one session: alpha, albert"):
+        only_match("session", "al", ids)

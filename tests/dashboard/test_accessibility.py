@@ -30,6 +30,7 @@ PAGES = (
     "/runs/{review}-j1-r1",
     "/workers",
     "/schedules",
+    "/access",
     "/system",
     "/lifecycles/board",
     "/lifecycles/review",
@@ -131,7 +132,7 @@ def test_keys_alone_reach_every_page(reader: Page, detent: Scene) -> None:
     reader.keyboard.press("Tab")
     expect(reader.get_by_text("Skip to content")).to_be_focused()
     reached = []
-    for _ in range(9):
+    for _ in range(10):
         reader.keyboard.press("Tab")
         reached.append(reader.evaluate("() => document.activeElement.getAttribute('href')"))
     assert reached[1:] == [
@@ -141,6 +142,7 @@ def test_keys_alone_reach_every_page(reader: Page, detent: Scene) -> None:
         "/runs",
         "/workers",
         "/schedules",
+        "/access",
         "/system",
         "/lifecycles",
     ]

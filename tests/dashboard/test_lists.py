@@ -262,3 +262,32 @@ def busy_s(session: CDPSession) -> float:
     """Processor time of the page's main thread."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
+
+
+def test_a_short_id_opens_its_page(page: Page, detent: Scene) -> None:
+    task = detent.submit("change", {}, "ready", title="Found by a few letters")
+    other = detent.submit("change", {}, "ready")
+    page.goto(f"{detent.url}/jobs")
+    field = page.get_by_label("Go to the task, job or run with this id")
+    for short, address in (
+        (task[-12:], f"/tasks/{task}"),
+        (f"{task[-12:]}-j1", f"/jobs/{task}-j1"),
+        (f"{task[-12:]}-j1-r1", f"/runs/{task}-j1-r1"),
+    ):
+        field.fill(short)
+        field.press("Enter")
+        page.wait_for_url(f"{detent.url}{address}")
+    assert other.startswith(task[:3])
+    field.fill(task[:3])
+    field.press("Enter")
+    expect(page.get_by_text(f"Several ids match {task[:3]}: give more of it.")).to_be_visible()
+
+
+def test_a_run_that_waits_is_not_listed_as_a_success(page: Page, detent: Scene) -> None:
+    task = detent.submit("ask", {"text": "Shall it wait?"}, "blocked")
+    page.goto(f"{detent.url}/runs?search={task}")
+    row = page.locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row.locator(".state")).to_have_text("suspended")
+    page.goto(f"{detent.url}/runs/{task}-j1-r1")
+    expect(page.locator("header .state").first).to_have_text("suspended")

@@ -8,9 +8,9 @@ import pytest
 
 from detent.app.app import App
 from detent.intent_config import agents_from, intents_from
-from detent.operations.limits import limits_from
-from detent.operations.thresholds import check
+from detent.limit_config import limits_from
 from detent.settings import load
+from detent.thresholds import check
 from tests.docs.pages import ROOT
 
 PAGES = sorted(

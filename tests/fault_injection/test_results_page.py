@@ -3,16 +3,30 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tools import faults
 from tools.faults import Line
-from verification.fault_injection import soak
+from verification.fault_injection import parts, soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(faults.ON_BOTH) * 2 + 20 + 2 + 2 + len(faults.OWN)
+    count = len(faults.ON_BOTH) * 2 + 20 + 3 + 2 + len(faults.OWN)
     assert len([*faults.jobs((), faults.Size())]) == count
     assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
+
+
+def test_the_help_names_every_part_and_the_page_has_a_row_of_each() -> None:
+    text = CliRunner().invoke(faults.main, ["--help"]).output
+    rows = {line.split("|")[1].strip() for line in faults.RESULTS_PAGE.read_text().splitlines()[9:]}
+    assert [part for part in faults.PARTS if part not in text.replace("\n", "")] == []
+    assert [part for part in faults.PARTS if part not in rows] == []
+
+
+def test_a_share_of_the_full_size() -> None:
+    size = parts.FULL.share(0.01)
+    assert (size.races, size.interleavings, size.freezes) == (100, 50, 6)
+    assert size.seeds == parts.FULL.seeds
 
 
 def test_the_simulation_is_cut_into_runs() -> None:

@@ -32,8 +32,8 @@ from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.plan import validate
 from detent.kernel.priority import priority_from
+from detent.limit_config import limits_from
 from detent.operations.cursor_pages import _read_cursor
-from detent.operations.limits import limits_from
 from detent.schedule_times import schedule_from
 from detent.settings import Settings, load
 from detent.store.codec import read_event

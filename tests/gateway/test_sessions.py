@@ -123,7 +123,8 @@ def test_without_admin_one_sees_and_ends_the_sessions_of_the_own_token(
     own, other = gateway.session_of(mine), gateway.session_of(theirs)
     reader = gateway.client(mine)
     assert [each["id"] for each in sessions(reader)] == [own.id]
-    assert [each["id"] for each in sessions(own.browser)] == [own.id]
+    assert [(each["id"], each["current"]) for each in sessions(own.browser)] == [(own.id, True)]
+    assert [each["current"] for each in sessions(reader)] == [False]
     assert reader.delete(f"/api/sessions/{other.id}").status_code == 404
     assert other.browser.get("/status").status_code == 200
     assert reader.delete(f"/api/sessions/{own.id}").status_code == 200

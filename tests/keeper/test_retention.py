@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from detent import thresholds
 from detent.engine import Engine, Idempotency
 from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
 from detent.keeper import retention_sweep, run_directories, state_file
 from detent.keeper.run_directories import RunDirectorySweeper, Sweep, Swept
 from detent.kernel import commands as c
-from detent.operations import installation, thresholds
+from detent.operations import installation
 from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
 from detent.operations.registry import OWNER

@@ -8,7 +8,8 @@ from detent.errors import Invalid, Refused
 from detent.integrations.metrics import Metrics
 from detent.integrations.webhook_bodies import line
 from detent.keeper import timers
-from detent.operations.limits import limits_from, save_limits
+from detent.limit_config import limits_from
+from detent.operations.limits import save_limits
 from detent.store.table_names import TRIMMED
 from detent.views import event as shown_event
 from detent.views import utc

@@ -8,7 +8,8 @@ import pytest
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
 from detent.kernel import limit_commands as lc
-from detent.operations.limits import limits_from, save_limits
+from detent.limit_config import limits_from
+from detent.operations.limits import save_limits
 from detent.operations.parameters import INPUTS
 from detent.operations.registry import OWNER
 from detent.submission.options import OPTIONS, checked_options

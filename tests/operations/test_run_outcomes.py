@@ -51,6 +51,8 @@ def test_a_run_shows_its_outcome_and_the_reason_of_its_end(
     assert (run["state"], run["outcome"], run["reason"]) == (state, outcome, reason)
     cells = run_cells(run)
     assert list(cells[2:4]) == [outcome or "", reason or ""]
+    shown = outcome if outcome in ("suspended", "budget") else state
+    assert str(getattr(cells[1], "text", cells[1])).endswith(f" {shown}")
 
 
 def test_a_run_without_a_budget_says_so(client: OperationsClient) -> None:

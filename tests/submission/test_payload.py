@@ -261,3 +261,38 @@ def test_the_schema_accepts_what_the_handler_decodes(annotation: Any) -> None:
         assert accepted == decoded, (payload, schema)
     assert True in decided, "no value fits: the row checks nothing"
     assert False in decided, "every value fits: the row checks nothing"
+
+
+# ---- plan steps ------------------------------------------------------------------------------
+
+
+def submit_plan(core: Core, *steps: dict[str, Any], **fields: Any) -> str:
+    options = {"plan": {"steps": list(steps)}}
+    made: str = call("submit_job", core, OWNER, intent="plan", options=options, **fields)["id"]
+    return made
+
+
+def test_the_input_of_a_step_is_checked_when_the_plan_is_submitted(core: Core) -> None:
+    with working(core, orders()):
+        for given, field in (
+            ({**GOOD, "customer": 7}, "options.plan.steps[0].input.customer"),
+            ({"items": []}, "options.plan.steps[0].input.customer"),
+            ("text", "options.plan.steps[0].input"),
+        ):
+            with pytest.raises(Invalid) as refused:
+                submit_plan(core, {"name": "a", "intent": "order", "input": given})
+            assert refused.value.field == field
+        assert submit_plan(core, {"name": "a", "intent": "order", "input": GOOD})
+        assert submit_plan(core, {"name": "a", "intent": "order"}, payload=GOOD)
+        assert submit_plan(core, {"name": "a", "intent": "anything", "input": {"thing": 1}})
+
+
+def test_what_earlier_steps_give_may_be_missing_from_the_input_of_a_step(core: Core) -> None:
+    items = {"name": "items", "intent": "anything", "input": {"thing": 1, "other": 2}}
+    rest = {"name": "b", "intent": "order", "needs": ["items"]}
+    with working(core, orders()):
+        assert submit_plan(core, items, {**rest, "input": {"customer": "c"}})
+        for given in ({"customer": 7}, {}, {"customer": "c", "items": "wrong"}):
+            with pytest.raises(Invalid) as refused:
+                submit_plan(core, items, {**rest, "input": given})
+            assert str(refused.value.field).startswith("options.plan.steps[1].input.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STORES = ("sqlite", "postgres", "both")
 PARTS = (
     *("chaos", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
-    *("interleavings", "freezes"),
+    *("interleavings", "freezes", "clock"),
 )
 
 
@@ -43,6 +43,13 @@ PARTS = (
 )
 @click.option("--steps", type=click.IntRange(1), help="Number of steps of the simulation.")
 @click.option("--quick", is_flag=True, help="Run a small size of every part.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="The share of the full size that is run.",
+)
 @click.option("--keep", is_flag=True, help="Keep the temporary directory also on success.")
 @output.json_option
 def fault_injection(
@@ -53,6 +60,7 @@ def fault_injection(
     parts: tuple[str, ...],
     steps: int | None,
     quick: bool,
+    share: float,
     keep: bool,
     as_json: bool,
 ) -> None:
@@ -76,7 +84,7 @@ def fault_injection(
             allowed=FAULTS,
             hint=f"Known faults: {', '.join(FAULTS)}.",
         )
-    size = fault_parts.QUICK if quick else fault_parts.FULL
+    size = fault_parts.QUICK if quick else fault_parts.FULL.share(share)
     results = []
     with ProcessSupervisor() as supervisor:
         for each in ("sqlite", "postgres") if store == "both" else (store,):

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,12 @@ class Size:
     soak_minutes: float
     interleavings: int
     freezes: int
+
+    def share(self, share: float) -> "Size":
+        """The same with only this share of what is counted, and at least one of each."""
+        counted = ("stops", "races", "images", "faults", "interleavings", "freezes")
+        counts = {name: max(1, round(getattr(self, name) * share)) for name in counted}
+        return replace(self, **counts, soak_minutes=self.soak_minutes * share)
 
 
 FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600)
@@ -158,6 +164,16 @@ def run(part: str, order: Order, supervisor: ProcessSupervisor, say: Say) -> Res
 
 def _chaos(at: Session) -> None:
     report = ChaosRun(at.order.plan, at.supervisor, at.where, at.say).run()
+    at.result.problems = report.problems
+    at.result.seen = "; ".join(report.lines()[:2])
+
+
+def _clock(at: Session) -> None:
+    """A chaos run in which only the clocks of the processes are set forward and back."""
+    if not at.is_for_a_file():
+        return
+    plan = replace(at.order.plan, faults=("clock",))
+    report = ChaosRun(plan, at.supervisor, at.where, at.say).run()
     at.result.problems = report.problems
     at.result.seen = "; ".join(report.lines()[:2])
 
@@ -316,4 +332,5 @@ PARTS: Mapping[str, Callable[[Session], None]] = {
     "soak": _soak,
     "interleavings": _interleavings,
     "freezes": _freezes,
+    "clock": _clock,
 }

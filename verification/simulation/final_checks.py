@@ -103,7 +103,7 @@ def _end_schedules(auditor: Auditor, clock: VirtualClock, keepers: Sequence[Virt
     The times are counted by the clock of the keepers. While the wall clock is behind the store's
     time, the clock of a process counts on from the last time that this process has read. The
     auditor has read later times than were written, and the keepers, which have just been restarted,
-    have not: its clock may be ahead of theirs by as much as the whole time of a round.
+    have not: its clock can be later than theirs by the whole time of a round.
     """
     for _ in range(LATE_ROUNDS):
         clock.advance(us=LATE_US)

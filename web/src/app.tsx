@@ -22,6 +22,7 @@ const PAGES = [
   ["/runs/:id", lazy(() => import("./pages/run"))],
   ["/workers", lazy(() => import("./pages/workers"))],
   ["/schedules", lazy(() => import("./pages/schedules"))],
+  ["/access", lazy(() => import("./pages/access"))],
   ["/system", lazy(() => import("./pages/health"))],
   ["/lifecycles/:name?", lazy(() => import("./pages/lifecycles"))],
   ["/:nothing?", Inbox],

@@ -1,6 +1,5 @@
 """App: registers intents (task types) with their handlers, and submits jobs and tasks."""
 
-import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -9,30 +8,22 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import platformdirs
 
-from detent.app.agent_config import agent_from
+from detent.app import configured_intents
 from detent.app.arguments import Parameters, returns_of
 from detent.app.async_run_context import AsyncRun
 from detent.app.handle import Handle
-from detent.app.handlers import AgentHandler, CommandHandler, FunctionHandler, checked_argv
-from detent.app.intent import (
-    Critic,
-    Intent,
-    Planner,
-    declare,
-    declared_options,
-    plan_document,
-)
+from detent.app.handlers import FunctionHandler
+from detent.app.intent import Critic, Intent, Planner, plan_document
+from detent.app.intent_options import PLAN, declared_options, registered_already
 from detent.app.prepared_submission import PreparedSubmission
-from detent.app.prompt_template import DEFAULT_PROMPT, check_template
+from detent.app.prompt_template import DEFAULT_PROMPT
 from detent.app.run_context import Run
 from detent.app.values import storable
 from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
-from detent.intent_config import KINDS
 from detent.kernel import commands as c
-from detent.kernel import document_fields
 from detent.kernel.derived_ids import job_of_task
-from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
+from detent.kernel.plan import PlanStep, validate
 from detent.kernel.plan_progress import plan_from
 from detent.operations.context import Core
 from detent.settings import Settings
@@ -40,19 +31,9 @@ from detent.store.store_url import is_postgres, open_store, sqlite_path
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
 from detent.submission.context import Context
-from detent.submission.options import OPTIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-#: The intent whose jobs bring their own plan.
-PLAN = "plan"
-#: Options of an agent that an intent can override.
-AGENT_OPTIONS = ("model", "max_turns", "args")
-COMMAND_OPTIONS = ("environment", "directory")
-#: By kind, the keys of a configured intent besides the options of every intent.
-KEYS_OF_KIND = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
-TASK_KEYS = ("max_budget_usd", "subtask_intents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +119,8 @@ class App:
         assert handle.state() == "queued"
         ```
         """
-        own = {key: options.pop(key) for key in COMMAND_OPTIONS if key in options}
-        return self._add(name, options, handler=CommandHandler(checked_argv(argv), **own))
+        made = configured_intents.command(argv, options)
+        return self._add(name, made.options, handler=made.handler)
 
     def agent(
         self, name: str, agent: str = "claude", prompt: str = DEFAULT_PROMPT, **options: Any
@@ -149,12 +130,9 @@ class App:
         The prompt can contain `{title}`, `{payload}` and `{payload.field}`. Besides the options of
         `intent`: `model`, `max_turns` and `args`.
         """
-        found = agent_from(agent, self.agents)
-        for key in AGENT_OPTIONS:
-            if key in options:
-                found = dataclasses.replace(found, **{key: options.pop(key)})
-        template = check_template(prompt, f"intents.{name}.prompt")
-        return self._add(name, options, handler=AgentHandler(found, template))
+        given = {**options, "prompt": prompt}
+        made = configured_intents.agent(name, agent, given, self.agents)
+        return self._add(name, made.options, handler=made.handler)
 
     def plan(
         self,
@@ -204,7 +182,6 @@ class App:
         return register
 
     def _add(self, name: str, options: Mapping[str, Any], **parts: Any) -> Intent[..., Any]:
-        document_fields.text(name, "intent", LONGEST_NAME)
         self._refuse_second(name)
         critic, planner = options.get("critic"), options.get("planner")
         declared = declared_options(
@@ -223,7 +200,7 @@ class App:
 
     def _refuse_second(self, name: str) -> None:
         if name in self.intents:
-            raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
+            raise registered_already(name)
 
     def _add_critic(self, name: str, critic: Critic) -> None:
         if name in self.critics:
@@ -403,22 +380,11 @@ class App:
         return app
 
     def _add_configured(self, name: str, row: Mapping[str, Any]) -> None:
-        kind = next(each for each in KINDS if each in row)
-        declared = {*inspect.signature(declare).parameters} - {"name"}
-        known = {kind, *KEYS_OF_KIND[kind], *declared, *OPTIONS, *TASK_KEYS}
-        if unknown := sorted(row.keys() - known):
-            raise Misconfigured(
-                f"intents.{name}.{unknown[0]} is not known",
-                setting=f"intents.{name}.{unknown[0]}",
-                hint=f"Known: {', '.join(sorted(known))}.",
-            )
-        options = {key: row[key] for key in row if key in {*declared, *KEYS_OF_KIND[kind]}}
-        if kind == "command":
-            self.command(name, row["command"], **options)
-        elif kind == "agent":
-            self.agent(name, row["agent"], options.pop("prompt", DEFAULT_PROMPT), **options)
+        found = configured_intents.from_row(name, row, self.agents)
+        if isinstance(found, str):
+            self.include(load_app(found), [name])
         else:
-            self.include(load_app(row["app"]), [name])
+            self._add(name, found.options, handler=found.handler)
 
 
 def load_app(reference: str) -> App:

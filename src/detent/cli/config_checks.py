@@ -11,14 +11,14 @@ from dataclasses import fields
 from importlib.util import find_spec
 from typing import Any
 
+from detent.app import configured_intents
 from detent.app.agent_config import agent_from
-from detent.app.app import App
 from detent.cli.doctor_checks import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
-from detent.operations.limits import limits_from
-from detent.operations.thresholds import check
+from detent.limit_config import limits_from
 from detent.settings import Loaded, Settings, load, name
+from detent.thresholds import check
 from detent.worker import sandbox
 
 #: Sections whose environment variables are settings; `DETENT_RUN_…` variables belong to a run.
@@ -31,7 +31,9 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
         loaded = load()
         checks: tuple[Callable[[], object], ...] = (
             lambda: check(loaded.settings),
-            lambda: App.from_config(_without_apps(loaded), agents_from(loaded.tables)),
+            lambda: configured_intents.check(
+                intents_from(loaded.tables), agents_from(loaded.tables)
+            ),
             lambda: limits_from(loaded.tables),
         )
         for each in checks:
@@ -46,12 +48,6 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
         *extras(loaded.settings),
         *reachable(loaded.settings),
     ]
-
-
-def _without_apps(loaded: Loaded) -> dict[str, Mapping[str, Any]]:
-    """The intents, except those whose Python code would have to be imported."""
-    rows = intents_from(loaded.tables)
-    return {intent: row for intent, row in rows.items() if "app" not in row}
 
 
 def variables(environment: Mapping[str, str]) -> Iterator[Finding]:

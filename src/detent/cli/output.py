@@ -63,6 +63,14 @@ def state_cell(lifecycle: str, state: str) -> Styled:
     return styled_state(LIFECYCLES[lifecycle].state(state))
 
 
+def looking_cell(name: str, look: str) -> Styled:
+    """A word that is no state of a lifecycle, with the glyph and colour of a look."""
+    from detent.kernel.state_shapes import APPEARANCES, Look
+
+    appearance = APPEARANCES[Look(look)]
+    return Styled(f"{appearance.glyph} {name}", appearance.terminal)
+
+
 def styled_state(state: "State") -> Styled:
     """A state as its glyph and name in its colour."""
     from detent.kernel.state_shapes import APPEARANCES

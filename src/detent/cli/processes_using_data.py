@@ -3,8 +3,6 @@
 import socket
 from collections.abc import Iterator
 
-import psutil
-
 from detent.cli.connection import live_server
 from detent.errors import Refused
 from detent.settings import Settings
@@ -48,4 +46,8 @@ def live_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[st
 
 def _may_be_running(host: str | None, pid: int | None) -> bool:
     """False only for a process of this machine that does not run."""
-    return host != socket.gethostname() or pid is None or psutil.pid_exists(pid)
+    if host != socket.gethostname() or pid is None:
+        return True
+    import psutil
+
+    return psutil.pid_exists(pid)

@@ -4,6 +4,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
+from detent.cli.short_ids import only_match
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
@@ -31,5 +32,7 @@ def sessions(ctx: click.Context, as_json: bool) -> None:
 def end(session_id: str, as_json: bool) -> None:
     """End a session; the browser must sign in again."""
     with connect() as detent:
-        done = detent.call("end_session", session_id=session_id)
-    output.print_result(done, f"{session_id}: ended", as_json)
+        known = [each["id"] for each in detent.call("list_sessions")["items"]]
+        whole = only_match("session", session_id, known) or session_id
+        done = detent.call("end_session", session_id=whole)
+    output.print_result(done, f"{whole}: ended", as_json)

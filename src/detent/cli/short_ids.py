@@ -1,5 +1,6 @@
 """Shortened ids: a unique beginning or end of an id is accepted in place of the whole id."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from detent.errors import DetentError, Invalid, NotFound
@@ -58,14 +59,23 @@ class ShortIds:
             found = self._call("find_ids", kind=kind, part=part)
         except NotFound:  # the gateway runs an older version
             return None
-        ids: list[str] = found["items"]
-        if len(ids) > 1:
-            listed = ", ".join(ids) + (", …" if found["more"] else "")
-            raise Invalid(
-                f"{part!r} matches more than one {kind}: {listed}.",
-                field=f"{kind}_id",
-                given=part,
-                allowed=ids,
-                hint="Give more characters of the id.",
-            )
-        return ids[0] if ids else None
+        return _only(kind, part, found["items"], more=found["more"])
+
+
+def only_match(kind: str, part: str, ids: Sequence[str]) -> str | None:
+    """The only one of these ids that is the text, or begins or ends with it; None if none does."""
+    matching = [each for each in ids if each.startswith(part) or each.endswith(part)]
+    return part if part in ids else _only(kind, part, matching)
+
+
+def _only(kind: str, part: str, ids: Sequence[str], *, more: bool = False) -> str | None:
+    if len(ids) > 1:
+        listed = ", ".join(ids) + (", …" if more else "")
+        raise Invalid(
+            f"{part!r} matches more than one {kind}: {listed}.",
+            field=f"{kind}_id",
+            given=part,
+            allowed=ids,
+            hint="Give more characters of the id.",
+        )
+    return ids[0] if ids else None

@@ -9,6 +9,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
+from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
 
@@ -95,6 +96,7 @@ def submit(
     """
     options = None if plan is None else {"plan": read_plan(Path(plan))}
     with connect() as detent:
+        fields["depends_on"] = [whole_id(detent, "task", each) for each in fields["depends_on"]]
         made = detent.call(
             "submit_task",
             source="cli",

@@ -52,10 +52,19 @@ RUNS = (
 )
 
 
+def run_state_cell(row: Row) -> Cell:
+    """The state of a run. A run that stopped to wait or for its budget is not a success."""
+    if row["outcome"] == "suspended":
+        return output.looking_cell("suspended", "waiting")
+    if row["outcome"] == "budget":
+        return output.looking_cell("budget", "attention")
+    return output.state_cell("run", row["state"])
+
+
 def run_cells(row: Row) -> Sequence[Cell]:
     return (
         row["id"],
-        output.state_cell("run", row["state"]),
+        run_state_cell(row),
         row["outcome"] or "",
         row["reason"] or "",
         str(row["attempt"]),

@@ -73,7 +73,7 @@ class Tokens:
         """The caller of a token. A session has the scopes that the token it came from has now."""
         row = self._rows[key]
         if kind_of(row) == SESSION:
-            return caller_from(self._rows[row["token"]], row["token"], session=True)
+            return caller_from(self._rows[row["token"]], row["token"], session=key)
         return caller_from(row, key)
 
     def valid(self, key: str) -> bool:

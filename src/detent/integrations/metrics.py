@@ -27,8 +27,8 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core
 from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
-from detent.operations.thresholds import thresholds
 from detent.store.types import LoggedEvent, Query
+from detent.thresholds import thresholds
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: The maximum number of values of one label; all further ones are counted as `other`.

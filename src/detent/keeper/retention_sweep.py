@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from detent import thresholds
 from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
 from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
-from detent.operations import thresholds
 from detent.operations.context import Core
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from detent import thresholds
 from detent.errors import DetentError
 from detent.keeper.retention_sweep import live_runs
 from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
-from detent.operations import run_output, summaries, thresholds
+from detent.operations import run_output, summaries
 from detent.operations.context import Core
 from detent.periodic_thread import PeriodicThread
 

@@ -10,8 +10,8 @@ from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.thresholds import thresholds
 from detent.store.types import Query
+from detent.thresholds import thresholds
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US

@@ -16,8 +16,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.thresholds import thresholds
 from detent.store.types import Query
+from detent.thresholds import thresholds
 
 DAY_US = 86_400_000_000
 #: The mean duration is computed from at most this number of runs, the newest of the last day.

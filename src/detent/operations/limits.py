@@ -11,13 +11,13 @@ from typing import Any, cast
 
 from detent import views
 from detent.engine import CommandRequest
-from detent.errors import DetentError, Forbidden, Invalid, Misconfigured, Refused
-from detent.kernel import document_fields
+from detent.errors import DetentError, Forbidden, Invalid, Refused
 from detent.kernel import events as e
 from detent.kernel import limit_commands as lc
 from detent.kernel.commands import Actor
 from detent.kernel.evolve.limit import IN_FILE, Row, paused
 from detent.kernel.world import World
+from detent.limit_config import EVERYTHING, NUMBERS
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
@@ -25,14 +25,6 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.store.port import ReadTransaction
 
-EVERYTHING = "all"
-KINDS = ("intent:", "project:", "key:")
-#: By field of a limit, its minimum and its maximum.
-NUMBERS: Mapping[str, tuple[int, int]] = {
-    "running": (0, 1_000_000),
-    "rate": (1, 1_000_000),
-    "per_s": (1, 86_400),
-}
 #: The fields of a pause.
 PAUSE_FIELDS = ("paused_by", "paused_at", "paused_until", "reason")
 #: The longest pause with an end, in seconds.
@@ -138,34 +130,6 @@ def _name(caller: Caller, intent: str | None, project: str | None, key: str | No
 
 
 # ---- the configuration file ------------------------------------------------------------------
-
-
-def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
-    try:
-        named = document_fields.table(tables.get("limits", {}), "limits")
-        return {name: _row(name, row) for name, row in named.items()}
-    except Invalid as error:
-        raise Misconfigured(error.message, setting=error.field) from None
-
-
-def _row(name: str, given: object) -> Mapping[str, Any]:
-    where = f"limits.{name}"
-    if name != EVERYTHING and not any(name.startswith(kind) and name != kind for kind in KINDS):
-        allowed = (EVERYTHING, *(f"{kind}NAME" for kind in KINDS))
-        raise Invalid(
-            f"{where} must be one of {', '.join(allowed)}.",
-            field=where,
-            given=name,
-            allowed=allowed,
-        )
-    row = document_fields.table(given, where, (*NUMBERS, "paused"))
-    for field, (least, most) in NUMBERS.items():
-        if field in row:
-            document_fields.whole_number(row[field], f"{where}.{field}", least, most)
-    if not isinstance(row.get("paused", False), bool):
-        raise document_fields.wrong(f"{where}.paused", "true or false", row["paused"])
-    return row
 
 
 def save_limits(core: Core) -> None:

@@ -13,13 +13,13 @@ from detent import private_files
 from detent.engine import Engine, Lifetimes
 from detent.errors import Unavailable
 from detent.intent_config import agents_from, intents_from
+from detent.limit_config import limits_from
 from detent.operations.context import Core
-from detent.operations.limits import limits_from
-from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings
 from detent.store.marker import mark_store, require_store
 from detent.store.port import Store
 from detent.store.store_url import open_store
+from detent.thresholds import check
 
 log = logging.getLogger("detent")
 

@@ -40,8 +40,8 @@ class Caller:
     fence: int | None = None
     #: The digest of the token; for a browser session, of the token that it was created with.
     key: str | None = None
-    #: Whether the caller is a browser session.
-    session: bool = False
+    #: The digest of the browser session that the caller is; None for a token.
+    session: str | None = None
 
     @property
     def actor(self) -> Actor:

@@ -124,7 +124,7 @@ def list_sessions(core: Core, caller: Caller) -> schemas.Sessions:
     """List the valid browser sessions; without `admin`, only those of the caller's token."""
     with core.store.read() as view:
         rows = _visible(view, caller, view.now())
-    items = [_to_schema(row) for row in rows.values()]
+    items = [_to_schema(row, current=key == caller.session) for key, row in rows.items()]
     return {"items": sorted(items, key=lambda row: (row["token"], row["created_at"], row["id"]))}
 
 
@@ -160,7 +160,7 @@ def _may(caller: Caller, row: Row) -> bool:
     return caller.key is not None and caller.key == row["token"]
 
 
-def _to_schema(row: Row) -> schemas.Session:
+def _to_schema(row: Row, *, current: bool) -> schemas.Session:
     times: dict[str, Any] = views.shown({name: row[name] for name in ("created_at", "expires_at")})
     return {
         "id": row["id"],
@@ -168,4 +168,5 @@ def _to_schema(row: Row) -> schemas.Session:
         "project": row["project"],
         "created_at": times["created_at"],
         "expires_at": times["expires_at"],
+        "current": current,
     }

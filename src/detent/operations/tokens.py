@@ -217,7 +217,7 @@ def show_me(core: Core, caller: Caller) -> schemas.Me:
     return {"name": caller.name, "scopes": scopes, "project": caller.project}
 
 
-def caller_from(row: Row, key: str | None = None, *, session: bool = False) -> Caller:
+def caller_from(row: Row, key: str | None = None, *, session: str | None = None) -> Caller:
     """The caller of a token's row; unknown scopes are ignored."""
     known_scopes = {scope.value for scope in Scope}
     return Caller(

@@ -13,10 +13,11 @@ from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
+from detent.limit_config import EVERYTHING
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
-from detent.operations.limits import EVERYTHING, FILE, PAUSE_FIELDS
+from detent.operations.limits import FILE, PAUSE_FIELDS
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.views import shown, utc

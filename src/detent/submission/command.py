@@ -26,7 +26,7 @@ from detent.submission.checks import (
 from detent.submission.context import Context
 from detent.submission.delay import delay_from
 from detent.submission.options import options_for
-from detent.submission.payload import ARGUMENTS, check_payload
+from detent.submission.payload import ARGUMENTS, check_payload, check_step_inputs
 from detent.submission.request import (
     BoardRequest,
     EnqueueRequest,
@@ -150,6 +150,8 @@ def options_of(
 ) -> dict[str, Any]:
     options = options_for(context.intents, intent, given or {}, lifecycle, payload)
     check_resources(context, options)
+    if "plan" in options:
+        check_step_inputs(context, options["plan"], payload)
     return options
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from detent.errors import Invalid
+from detent.kernel.plan import PlanStep, validate
 from detent.store.port import ReadTransaction
 from detent.submission.context import Context
 from detent.submission.request import missing_fields
@@ -20,23 +21,66 @@ from detent.submission.schema import Checker, Flaw, Schema
 ARGUMENTS, VERSIONS = "arguments", "argument_versions"
 
 
-def check_payload(context: Context, intent: str, row: Mapping[str, Any], payload: Any) -> None:
+def check_payload(
+    context: Context,
+    intent: str,
+    row: Mapping[str, Any],
+    payload: Any,
+    where: str = "payload",
+    later: Collection[str] = (),
+) -> None:
     """Refuse a payload that no live version of the intent's handler accepts.
 
-    The row of the intent must have `ARGUMENTS`; an intent without them accepts every payload.
+    The row of the intent must have `ARGUMENTS`; an intent without them accepts every payload. The
+    fields `later` are added before the handler is called, so they may be missing.
     """
-    flaw = Checker().flaw(row[ARGUMENTS], payload, "payload")
-    if flaw is not None and not _fits_another(context, intent, payload):
+    flaw = _flaw(row[ARGUMENTS], payload, where, later)
+    if flaw is not None and not _fits_another(context, intent, payload, later):
         raise _refusal(flaw, intent)
 
 
-def _fits_another(context: Context, intent: str, payload: Any) -> bool:
+def check_step_inputs(context: Context, plan: Mapping[str, Any], payload: Any) -> None:
+    """Refuse a plan with a step whose input the handler of the step's intent does not accept."""
+    for index, step in enumerate(validate(plan).steps):
+        row = context.intents.get(step.intent, {})
+        if ARGUMENTS in row:
+            where = f"options.plan.steps[{index}].input"
+            given = step_payload(step, payload)
+            own = step.input if isinstance(step.input, Mapping) else {}
+            later = [name for name in step.needs if name not in own]
+            check_payload(context, step.intent, row, given, where, later)
+
+
+def step_payload(step: PlanStep, payload: Any, results: Mapping[str, Any] | None = None) -> Any:
+    """The payload of a step: the job's payload, the results of earlier steps, and its own input.
+
+    If one of them has the same field, the later one wins.
+    """
+    if step.input is not None and not isinstance(step.input, Mapping):
+        return step.input
+    if not results and not step.input:
+        return payload
+    whole = payload if isinstance(payload, Mapping) else {}
+    return {**whole, **(results or {}), **(step.input or {})}
+
+
+def _flaw(schema: Schema, payload: Any, where: str, later: Collection[str]) -> Flaw | None:
+    if not later:
+        return Checker().flaw(schema, payload, where)
+    if "properties" not in schema or not isinstance(payload, Mapping):
+        return None
+    required = [name for name in schema.get("required", ()) if name not in later]
+    known = {name: value for name, value in payload.items() if name not in later}
+    return Checker().flaw({**schema, "required": required}, known, where)
+
+
+def _fits_another(context: Context, intent: str, payload: Any, later: Collection[str] = ()) -> bool:
     """Whether a live worker runs a version of the handler that accepts this payload."""
     with context.store.read() as view:
         known = view.rows("intents").get(intent, {}).get(VERSIONS, {})
         used = set(live_versions(view, intent, context.settings.worker_lease_ms))
     schemas = [known.get(each) for each in used]
-    return any(each is None or Checker().flaw(each, payload, "payload") is None for each in schemas)
+    return any(each is None or _flaw(each, payload, "payload", later) is None for each in schemas)
 
 
 def live_versions(

@@ -18,7 +18,8 @@ from typing import Any
 from detent import failpoints
 from detent.app.app import App
 from detent.app.failures import Crash, Failure
-from detent.app.intent import Declared, Intent
+from detent.app.intent import Intent
+from detent.app.intent_options import Declared
 from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError

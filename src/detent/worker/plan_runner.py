@@ -13,7 +13,8 @@ from typing import Any
 from detent import failpoints
 from detent.app.app import App
 from detent.app.failures import Crash, Failure, Stopped
-from detent.app.intent import Declared, Intent, plan_document
+from detent.app.intent import Intent, plan_document
+from detent.app.intent_options import Declared
 from detent.app.plan_request import PlanRequest
 from detent.app.run_interface import Stop
 from detent.app.values import storable
@@ -24,6 +25,7 @@ from detent.kernel.entities import Job, Step
 from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
+from detent.submission.payload import step_payload
 from detent.submission.plan_steps import with_retry_policies
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
@@ -153,7 +155,7 @@ class PlanRun:
             intent,
             self.files(run_id),
             runner=self.runners.of(intent),
-            payload=payload_of(self.held.payload, planned, results),
+            payload=step_payload(planned, self.held.payload, results),
             attempt=step.retries + step.lost + 1,
             step=planned,
             results=results,
@@ -282,13 +284,3 @@ class PlanRun:
         with self.client.read() as view:
             registered = view.rows("intents")
         return {**registered, **{name: each.row() for name, each in self.app.intents.items()}}
-
-
-def payload_of(payload: Any, planned: PlanStep, results: Mapping[str, Any]) -> Any:
-    """The payload of a step: the job's payload, updated with needed results and its own input."""
-    if planned.input is not None and not isinstance(planned.input, Mapping):
-        return planned.input
-    if not results and not planned.input:
-        return payload
-    whole = payload if isinstance(payload, Mapping) else {}
-    return {**whole, **results, **(planned.input or {})}

@@ -956,13 +956,14 @@ export type Series = {
   partial: boolean;
 };
 
-/** A browser session; `token` is the name of the token that it belongs to. */
+/** A browser session; `token` is the name of the token that it belongs to. `current` is true for the session that makes the request. */
 export type Session = {
   id: string;
   token: string;
   project: string | null;
   created_at: string;
   expires_at: string;
+  current: boolean;
 };
 
 export type Sessions = {

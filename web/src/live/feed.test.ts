@@ -29,7 +29,10 @@ beforeEach(() => {
     return last() as never;
   });
 });
-afterEach(() => vi.useRealTimers());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
 
 function live(cursor = 7): void {
   feed.start();
@@ -52,6 +55,46 @@ describe("the feed", () => {
     last().onclose?.();
     vi.advanceTimersByTime(300);
     expect(last().path).toBe("/api/feed?cursor=9");
+  });
+  test("moves the cursor after delivery: a batch that a listener refused is read again", () => {
+    const reported = vi.fn();
+    vi.stubGlobal("reportError", reported);
+    const heard: number[] = [];
+    let broken = true;
+    feed.subscribe(() => {
+      if (broken) throw new Error("not now");
+    });
+    feed.subscribe((events) => heard.push(events.length));
+    live(7);
+    last().say({ type: "event", ...event("t", "task_created") }, { type: "cursor", cursor: 9 });
+    expect(heard).toEqual([1]);
+    expect(reported).toHaveBeenCalledOnce();
+    expect(feed.look().kind).toBe("lost");
+    vi.advanceTimersByTime(300);
+    expect(last().path).toBe("/api/feed?cursor=7");
+    broken = false;
+    last().say({ type: "hello", cursor: 7 });
+    last().say({ type: "event", ...event("t", "task_created") }, { type: "cursor", cursor: 9 });
+    expect(heard).toEqual([1, 1]);
+    last().onclose?.();
+    vi.advanceTimersByTime(300);
+    expect(last().path).toBe("/api/feed?cursor=9");
+  });
+  test("a batch that always fails is skipped in the end, and everything is read again", () => {
+    vi.stubGlobal("reportError", vi.fn());
+    const gap = vi.fn();
+    feed.onGap = gap;
+    feed.subscribe(() => {
+      throw new Error("never");
+    });
+    live(7);
+    for (let at = 0; at < 3; at += 1) {
+      last().say({ type: "event", ...event("t", "task_created") }, { type: "cursor", cursor: 9 });
+      vi.advanceTimersByTime(10_000);
+      last().say({ type: "hello", cursor: 7 });
+    }
+    expect(last().path).toBe("/api/feed");
+    expect(gap).toHaveBeenCalledOnce();
   });
   test("says that it is lost, waits longer each time, and says that it is back", () => {
     live();

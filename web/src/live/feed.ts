@@ -29,11 +29,18 @@ export type Opener = (path: string) => Plug;
 const overSocket: Opener = (path) =>
   new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`);
 
-/** Follows the log. Listeners get batches of events; `onGap` is called if some may be missing. */
+/**
+ * Follows the log. Listeners get batches of events; `onGap` is called if some may be missing.
+ *
+ * The cursor moves only after every listener has got the batch. If one of them throws, the
+ * connection is opened again from the last cursor, so that the server sends the batch again.
+ */
 export class Feed {
   private plug: Plug | undefined;
   private cursor: number | undefined;
   private failures = 0;
+  /** Whether the last batch was not delivered to every listener. */
+  private undelivered = false;
   private lostAt = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private watchdog: ReturnType<typeof setTimeout> | undefined;
@@ -67,6 +74,7 @@ export class Feed {
     this.leave();
     this.cursor = undefined;
     this.failures = 0;
+    this.undelivered = false;
     this.say({ kind: "off" });
   }
 
@@ -103,21 +111,39 @@ export class Feed {
 
   private hear(messages: Message[]): void {
     this.alive();
-    const events: FeedEvent[] = [];
     for (const message of messages) {
-      if (message.type === "event") events.push(message as FeedEvent);
-      else if (message.type === "hello") this.greet();
+      if (message.type === "hello") this.greet();
       else if (message.type === "resync") this.resync(message.reason);
+    }
+    const events = messages.filter((message) => message.type === "event") as FeedEvent[];
+    if (events.length && !this.deliver(events)) return;
+    for (const message of messages) {
       if (message.cursor !== undefined) this.cursor = message.cursor;
     }
-    if (events.length) for (const listener of this.listeners) listener(events);
+  }
+
+  /** Hand a batch to every listener; whether all have taken it. If not, it is read again. */
+  private deliver(events: FeedEvent[]): boolean {
+    this.undelivered = false;
+    for (const listener of this.listeners) {
+      try {
+        listener(events);
+      } catch (error) {
+        reportError(error);
+        this.undelivered = true;
+      }
+    }
+    if (this.undelivered) this.lose();
+    else this.failures = 0;
+    return !this.undelivered;
   }
 
   private greet(): void {
     const regained = this.lostAt > 0;
     // Without a cursor the server cannot tell what was missed.
     if (regained && this.cursor === undefined) this.onGap();
-    this.failures = 0;
+    // A batch that fails again and again is a failure, although the connection can be opened.
+    if (!this.undelivered) this.failures = 0;
     this.lostAt = 0;
     this.say({ kind: "live", regained });
   }

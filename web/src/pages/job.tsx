@@ -7,7 +7,7 @@ import { plain, shortId, shown } from "../text";
 import { Diagram, wayKey } from "../ui/diagram";
 import { Loading, Trouble } from "../ui/notes";
 import { Reasons } from "../ui/reasons";
-import { StateMark } from "../ui/state";
+import { RunMark, StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { Value } from "../ui/value";
 import { Took, When } from "../ui/when";
@@ -79,7 +79,7 @@ function Inside({ job }: { job: Job }) {
         <ul className="plain-list">
           {runs.data?.items.map((run) => (
             <li key={run.id} className="row">
-              <StateMark table="run" state={run.state} quiet />
+              <RunMark run={run} quiet />
               <Link className="mono" to={linkTo.run(run.id)}>
                 {shortId(run.id)}
               </Link>

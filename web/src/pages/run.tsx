@@ -5,7 +5,7 @@ import { dollars, plain, shortId, shown } from "../text";
 import { Evidence } from "../ui/evidence";
 import { Loading, Trouble } from "../ui/notes";
 import { RunOutput } from "../ui/output";
-import { StateMark } from "../ui/state";
+import { RunMark } from "../ui/state";
 import { Took, When } from "../ui/when";
 
 export default function RunPage({ id }: { id: string }) {
@@ -20,7 +20,7 @@ export default function RunPage({ id }: { id: string }) {
       <header className="task-head">
         <h1>Run {shortId(id)}</h1>
         <p className="facts-line">
-          <StateMark table="run" state={state} />
+          <RunMark run={run.data} />
           {run.data.outcome && run.data.outcome !== "done" && (
             <span>
               {plain(run.data.outcome)}

@@ -8,7 +8,7 @@ import { Bulk, type Verb } from "../ui/bulk";
 import { Filters } from "../ui/choice";
 import { Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
-import { StateMark } from "../ui/state";
+import { RunMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { Took, When } from "../ui/when";
 
@@ -22,7 +22,7 @@ const COLUMNS: ColumnOf<Run>[] = [
       </Link>
     ),
   },
-  { name: "State", cell: (run) => <StateMark table="run" state={run.state} quiet /> },
+  { name: "State", cell: (run) => <RunMark run={run} quiet /> },
   {
     name: "Job",
     cell: (run) => (

@@ -6,6 +6,7 @@ const PATHS: Record<string, string> = {
   runs: "M4 3l8 5-8 5z",
   workers: "M3 3h10v4H3zM3 9h10v4H3zM5.500 5h.01M5.500 11h.01",
   schedules: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 4.800V8l2.300 1.500",
+  access: "M5.500 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6zM8.500 8H14v2.500M11.500 8v2",
   health: "M1.500 8.500h3l2-5 3 9 2-4h3",
   lifecycles:
     "M4 4a1.500 1.500 0 1 0 0 .01M12 8a1.500 1.500 0 1 0 0 .01M4 12a1.500 1.500 0 1 0 0 .01M5.500 4.500l5 3M5.500 11.500l5-3",

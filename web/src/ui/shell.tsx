@@ -7,7 +7,7 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { logOut } from "../api/call";
+import { call, logOut, type Problem } from "../api/call";
 import { useRead } from "../api/hooks";
 import { feed } from "../live/feed";
 import { go, Link, linkTo, usePath } from "../router";
@@ -25,6 +25,7 @@ const PLACES = [
   ["/runs", "Runs", "runs"],
   ["/workers", "Workers", "workers"],
   ["/schedules", "Schedules", "schedules"],
+  ["/access", "Access", "access"],
   ["/system", "Health", "health"],
   ["/lifecycles", "Lifecycles", "lifecycles"],
 ] as const;
@@ -81,15 +82,29 @@ function isAt(path: string, place: string): boolean {
   return path.startsWith(place);
 }
 
+const BAD = { bad: true };
+
+/** What an id belongs to, also if it is shortened to its first or last characters. */
+function kindOf(id: string): "task" | "job" | "run" {
+  if (/-r\d+$/.test(id)) return "run";
+  return /-j\d+$/.test(id) ? "job" : "task";
+}
+
 function Find() {
   const [text, setText] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const id = text.trim();
-    if (!id) return;
+    const part = text.trim();
+    if (!part) return;
     setText("");
-    if (/-r\d+$/.test(id)) go(linkTo.run(id));
-    else go(/-j\d+$/.test(id) ? linkTo.job(id) : linkTo.task(id));
+    const kind = kindOf(part);
+    call("find_ids", { part, kind }).then(
+      ({ items }) => {
+        if (items.length > 1) say(`Several ids match ${plain(part)}: give more of it.`, BAD);
+        else go(linkTo[kind](items[0] ?? part));
+      },
+      (problem: Problem) => say(plain(problem.message), BAD),
+    );
   };
   return (
     <form className="find" role="search" onSubmit={submit}>

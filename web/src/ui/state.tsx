@@ -1,4 +1,5 @@
 // Shows a state with a shape, a colour and a name from the server's table.
+import type { Run } from "../api/schema";
 import { words } from "../text";
 import { useLook, useTable, useTables } from "./tables";
 
@@ -35,6 +36,13 @@ export function StateMark({ table, state, quiet }: Props) {
       {words(state)}
     </span>
   );
+}
+
+/** The state of a run. One that stopped to wait or for its budget is not shown as a success. */
+export function RunMark({ run, quiet }: { run: Pick<Run, "state" | "outcome">; quiet?: boolean }) {
+  if (run.outcome === "suspended") return <Mark look="waiting">suspended</Mark>;
+  if (run.outcome === "budget") return <Mark look="attention">budget</Mark>;
+  return <StateMark table="run" state={run.state} quiet={quiet} />;
 }
 
 /** The same for a state that is in no lifecycle: its look and its name. */

@@ -36,37 +36,52 @@ def retry_or_fail(
 
 
 def retry(draft: Draft, job: Job, kind: FailureClass, error: str, again: Again) -> None:
-    """Queue the next attempt, and block the task until it is due."""
-    if again.immediate:
-        draft.emit(job.id, e.JobRequeued(kind.value))
-    else:
+    """Queue the next attempt.
+
+    Until it is due, the task is blocked. A task whose retry is due now waits for nothing and stays
+    in work. If its worker was lost, it returns to the queue.
+    """
+    if not again.immediate:
         draft.emit(job.id, e.JobRetrying(kind.value, again.not_before, again.counted))
-    block_until_retry(draft, job, kind, error, again.not_before, again.retries_left)
+        _block(draft, job, kind, error, again.not_before, again.retries_left)
+        return
+    draft.emit(job.id, e.JobRequeued(kind.value))
+    if kind is FailureClass.LOST:
+        _block(draft, job, kind, error, again.not_before, again.retries_left)
+        _return_to_queue(draft, job)
 
 
 def block_until_retry(
     draft: Draft, job: Job, kind: FailureClass, error: str, due_at: int, left: int | None
 ) -> None:
-    """Block the task with the error; unblock it in the same transaction if the retry is due now.
+    """Block the task with the error until the retry is due, unless it is due now."""
+    if due_at > draft.now:
+        _block(draft, job, kind, error, due_at, left)
 
-    Both events are written: the lifecycle has no way from `running` to `queued` but over `blocked`.
-    """
+
+def _block(
+    draft: Draft, job: Job, kind: FailureClass, error: str, due_at: int, left: int | None
+) -> None:
     task = draft.task_of(job)
-    if task is None or not in_work(task):
-        return
-    reason = "rate_limit" if kind is FailureClass.RATE_LIMIT else "retry"
-    detail = {"error_class": kind.value, "error": error, "due_at": due_at}
-    draft.emit(task.id, e.TaskBlocked(reason, detail, left))
-    if due_at <= draft.now:
-        draft.emit(task.id, e.TaskUnblocked(reason))
+    if task is not None and in_work(task):
+        reason = "rate_limit" if kind is FailureClass.RATE_LIMIT else "retry"
+        detail = {"error_class": kind.value, "error": error, "due_at": due_at}
+        draft.emit(task.id, e.TaskBlocked(reason, detail, left))
 
 
 def hand_back(draft: Draft, job: Job) -> None:
-    """Queue the job again without counting a failure; its task goes over `blocked` to `queued`."""
+    """Queue the job again without counting a failure; its task returns to the queue."""
     draft.emit(job.id, e.JobRequeued("handed_back"))
     task = draft.task_of(job)
     if task is not None and in_work(task):
         draft.emit(task.id, e.TaskBlocked("retry", {"due_at": draft.now}))
+        _return_to_queue(draft, job)
+
+
+def _return_to_queue(draft: Draft, job: Job) -> None:
+    """Unblock the task. No lifecycle leads from work to the queue but over `blocked`."""
+    task = draft.task_of(job)
+    if task is not None and task.blocked_by == "retry":
         draft.emit(task.id, e.TaskUnblocked("retry"))
 
 

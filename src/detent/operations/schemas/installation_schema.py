@@ -167,13 +167,17 @@ class Revoked(TypedDict):
 
 
 class Session(TypedDict):
-    """A browser session; `token` is the name of the token that it belongs to."""
+    """A browser session; `token` is the name of the token that it belongs to.
+
+    `current` is true for the session that makes the request.
+    """
 
     id: str
     token: str
     project: str | None
     created_at: str
     expires_at: str
+    current: bool
 
 
 class Sessions(TypedDict):

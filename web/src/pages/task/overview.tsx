@@ -9,7 +9,7 @@ import { Diagram, wayKey } from "../../ui/diagram";
 import { Meter } from "../../ui/meter";
 import { Trouble } from "../../ui/notes";
 import { Reasons } from "../../ui/reasons";
-import { StateMark } from "../../ui/state";
+import { RunMark, StateMark } from "../../ui/state";
 import { useTable } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { Took, When } from "../../ui/when";
@@ -114,7 +114,7 @@ function Work({ task }: { task: Task }) {
                     {run.step && <span className="faint"> {plain(run.step)}</span>}
                   </td>
                   <td>
-                    <StateMark table="run" state={run.state} quiet />
+                    <RunMark run={run} quiet />
                   </td>
                   <td>{run.started_at && <When at={run.started_at} />}</td>
                   <td>

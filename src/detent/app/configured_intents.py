@@ -1,0 +1,83 @@
+"""Intents (task types) of a configuration file: `[intents.NAME]` with a command or an agent."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from detent.app.agent_config import agent_from
+from detent.app.handlers import AgentHandler, CommandHandler, checked_argv
+from detent.app.intent_options import PLAN, declare, declared_options, registered_already
+from detent.app.prompt_template import DEFAULT_PROMPT, check_template
+from detent.errors import Invalid, Misconfigured
+from detent.intent_config import KINDS
+from detent.submission.options import OPTIONS
+
+Table = Mapping[str, Any]
+
+#: Options of an agent that an intent can override.
+AGENT_OPTIONS = ("model", "max_turns", "args")
+COMMAND_OPTIONS = ("environment", "directory")
+#: By kind, the keys of a configured intent besides the options of every intent.
+KEYS_OF_KIND = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
+TASK_KEYS = ("max_budget_usd", "subtask_intents")
+
+
+class Configured(NamedTuple):
+    """A handler, and the options that every intent can have, not yet checked."""
+
+    handler: CommandHandler | AgentHandler
+    options: Table
+
+
+def command(argv: Any, options: Table) -> Configured:
+    """A command with its own options and those of every intent."""
+    own, rest = _split(options, COMMAND_OPTIONS)
+    return Configured(CommandHandler(checked_argv(argv), **own), rest)
+
+
+def agent(name: str, agent: str, options: Table, agents: Mapping[str, Table]) -> Configured:
+    """An agent with its prompt, the overridden options of the agent, and those of every intent."""
+    own, rest = _split(options, AGENT_OPTIONS)
+    found = dataclasses.replace(agent_from(agent, agents), **own)
+    template, rest = _split(rest, ("prompt",))
+    prompt = check_template(template.get("prompt", DEFAULT_PROMPT), f"intents.{name}.prompt")
+    return Configured(AgentHandler(found, prompt), rest)
+
+
+def _split(options: Table, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options with these names, and the others."""
+    own = {name: options[name] for name in names if name in options}
+    return own, {name: options[name] for name in options if name not in own}
+
+
+def from_row(name: str, row: Table, agents: Mapping[str, Table]) -> Configured | str:
+    """The intent of `[intents.NAME]`; for one of a Python app, the reference to that app."""
+    kind = next(each for each in KINDS if each in row)
+    declared = {*inspect.signature(declare).parameters} - {"name"}
+    known = {kind, *KEYS_OF_KIND[kind], *declared, *OPTIONS, *TASK_KEYS}
+    if unknown := sorted(row.keys() - known):
+        raise Misconfigured(
+            f"intents.{name}.{unknown[0]} is not known",
+            setting=f"intents.{name}.{unknown[0]}",
+            hint=f"Known: {', '.join(sorted(known))}.",
+        )
+    options = {key: row[key] for key in row if key in {*declared, *KEYS_OF_KIND[kind]}}
+    if kind == "command":
+        return command(row["command"], options)
+    if kind == "agent":
+        return agent(name, row["agent"], options, agents)
+    return str(row["app"])
+
+
+def check(intents: Mapping[str, Table], agents: Mapping[str, Table]) -> None:
+    """Refuse a configured intent that an app could not register. Imports no Python app."""
+    for name, row in intents.items():
+        try:
+            if name == PLAN:
+                raise registered_already(name)
+            found = from_row(name, row, agents)
+            if isinstance(found, Configured):
+                declared_options(name, found.options)
+        except Invalid as error:
+            raise Misconfigured(error.message, setting=f"intents.{name}") from None
