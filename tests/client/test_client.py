@@ -230,3 +230,9 @@ async def test_the_same_for_coroutines(gateway: Installation) -> None:
         assert positions == gateway.log(before)
         with pytest.raises(TimeoutError):
             await (await client.submit("runQA")).wait(timeout=0.05)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_that_is_no_url_is_refused(kind: type[Client] | type[AsyncClient]) -> None:
+    with pytest.raises(errors.Misconfigured, match="must begin with http:// or https://"):
+        kind("nonsense", "token")

@@ -131,6 +131,16 @@ def test_two_keepers_make_one_task_for_each_time(core: Core, clock: VirtualClock
     assert len(submitted(core)) == 2
 
 
+def test_every_missed_time_is_submitted_in_several_passes(core: Core, clock: VirtualClock) -> None:
+    """A pass submits a limited number of missed times; the next one continues after them."""
+    put(core, every_s=60, overlap="allow", missed="all")
+    duty.run(core)
+    clock.advance(seconds=60 * 250)
+    passes = [duty.run(core) for _ in range(4)]
+    assert passes == [100, 100, 50, 0]
+    assert len(set(submitted(core))) == 250
+
+
 def test_an_unfinished_task_is_not_overlapped(core: Core, clock: VirtualClock) -> None:
     put(core, every_s=60, overlap="skip")
     duty.run(core)

@@ -304,6 +304,7 @@ def test_the_same_key_gives_the_same_job_and_another_body_is_refused() -> None:
     Harness(app)
     first = work.using(key="k").submit(n=1)
     assert work.using(key="k").submit(n=1).job_id == first.job_id
+    assert work.using(idempotency_key="k").submit(n=1).job_id == first.job_id
     with pytest.raises(Refused, match="used before with another request"):
         work.using(key="k").submit(n=2)
 

@@ -318,9 +318,12 @@ class App:
         key: str | None = None,
         **fields: Any,
     ) -> Handle[Any]:
-        """Queue a job, or with a `lifecycle` a task. `fields` are those of `Intent.using`."""
+        """Queue a job, or with a `lifecycle` a task. `fields` are those of `Intent.using`.
+
+        `key` and `idempotency_key` are two names of one field.
+        """
         actor = c.Actor(f"app:{source}")
-        given = {**prepared.given(), **fields, "idempotency_key": key}
+        given = {"idempotency_key": key, **prepared.given(), **fields}
         context = self.context(prepared.intent, actor, given.get("options"))
         if lifecycle is None:
             source_of(context, source)

@@ -35,6 +35,12 @@ class Address:
 
     def __init__(self, url: str | None, token: str | None, retries: int) -> None:
         self.url = (url or os.environ.get("DETENT_URL") or "http://127.0.0.1:5680").rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise errors.Misconfigured(
+                f"The address of the gateway must begin with http:// or https://, not {self.url!r}.",
+                setting="url",
+                hint="Give the address that `detent up` prints, or set DETENT_URL.",
+            )
         self.retries = retries
         found = token or os.environ.get("DETENT_TOKEN")
         if not found:
