@@ -284,7 +284,9 @@ def session_survives_its_token() -> Patches:
     def own_rights(self: Any, key: str) -> Any:
         row = self._rows[key]
         session = row.get("kind") == tokens.SESSION
-        return tokens.caller_from(row, row["token"] if session else key, session=session)
+        return tokens.caller_from(
+            row, row["token"] if session else key, session=key if session else None
+        )
 
     yield patch.object(tokens, "_revoked", only_the_token)
     yield patch.object(auth, "is_valid", by_itself)
