@@ -7,6 +7,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -44,29 +46,35 @@ def up(store: str, fresh: bool) -> float:
 
 
 def _until_ready(place: Path, url: str) -> float:
+    begun = time.perf_counter()
+    with running(place, url):
+        return time.perf_counter() - begun
+
+
+@contextmanager
+def running(place: Path, url: str, *options: str) -> Iterator[str]:
+    """The address of a `detent up` that is ready; it is stopped at the end."""
     variables = {
         **os.environ,
         "DETENT_STORE_DATA_DIR": str(place),
         "DETENT_STORE_URL": url,
         "DETENT_GATEWAY_PORT": "0",
     }
-    begun = time.perf_counter()
     with subprocess.Popen(
-        command("up"),
+        command("up", *options),
         cwd=place,
         env=variables,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
         try:
-            _await_ready(place / "server.json", process, begun + WITHIN_S)
-            return time.perf_counter() - begun
+            yield _address(place / "server.json", process, time.perf_counter() + WITHIN_S)
         finally:
             process.terminate()
             process.wait(WITHIN_S)
 
 
-def _await_ready(announced: Path, process: "subprocess.Popen[bytes]", until_s: float) -> None:
+def _address(announced: Path, process: "subprocess.Popen[bytes]", until_s: float) -> str:
     while time.perf_counter() < until_s:
         if process.poll() is not None:
             raise RuntimeError(f"detent up ended with {process.returncode}")
@@ -75,7 +83,7 @@ def _await_ready(announced: Path, process: "subprocess.Popen[bytes]", until_s: f
             # The file of a run before this one is there until this one announces itself.
             if server["pid"] == process.pid:
                 urllib.request.urlopen(f"{server['url']}/ready", timeout=5).close()
-                return
+                return str(server["url"])
         except (OSError, ValueError, urllib.error.URLError):
             pass
         time.sleep(LOOK_S)

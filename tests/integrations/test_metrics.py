@@ -1,7 +1,7 @@
 """Metrics: stable names, values that match the log, bounded series, and authentication."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from detent.operations.tokens import issue
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
+from detent.store.types import LoggedEvent
 from detent.testing.clock import VirtualClock
 from detent.testing.harness import Harness
 from tests.gateway.installation import DEADLINE_S, until
@@ -300,6 +301,50 @@ def test_the_page_needs_a_token_and_follows_the_feed(served: tuple[Core, str, st
     asked = 'detent_http_requests_total{method="GET",path="%s",status="%s"}'
     assert asked % ("/metrics", 200) in page()
     assert asked % ("other", 401) in page()
+
+
+def test_nothing_is_read_before_the_first_scrape(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first page counts everything since the start; from then on the log is followed."""
+    metrics = Metrics(core)
+    submit(core, "before")
+    metrics.start()
+    submit(core, "t1")
+    claim(core)
+    observed: list[LoggedEvent] = []
+    observe = metrics.observe
+
+    def noted(batch: Sequence[LoggedEvent]) -> None:
+        observed.extend(batch)
+        observe(batch)
+
+    monkeypatch.setattr(metrics, "observe", noted)
+    assert observed == []
+    created = 'task_state_transitions_total{from_state="none",intent="dig",to_state="inbox"} 1.0'
+    assert created in metrics.page().decode()
+    assert {each.stream for each in observed} >= {"t1"}
+    assert "before" not in {each.stream for each in observed if each.version == 1}
+    submit(core, "t2")
+    until(lambda: created.replace("1.0", "2.0") in metrics.page().decode())
+    metrics.stop()
+
+
+def test_the_first_scrape_counts_a_bounded_number_of_events(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("detent.integrations.metrics.MAX_BEFORE", 3)
+    metrics = Metrics(core)
+    metrics.start()
+    for name in ("t1", "t2", "t3", "t4"):
+        submit(core, name)
+    total = sum(
+        number
+        for (name, labels), number in read(metrics).items()
+        if name in ("task_state_transitions_total", "job_state_transitions_total")
+    )
+    metrics.stop()
+    assert 0 < total <= 3
 
 
 def test_a_token_of_one_project_does_not_see_all(served: tuple[Core, str, str]) -> None:

@@ -40,7 +40,7 @@ def queue_length(directory: Path) -> int | None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
-@pytest.mark.parametrize(("where", "name"), [(state_file, "refresh"), (feed, "read")])
+@pytest.mark.parametrize(("where", "name"), [(state_file, "refresh"), (feed, "head")])
 def test_a_failed_update_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
 ) -> None:
@@ -60,3 +60,23 @@ def test_a_failed_update_is_repeated(
         core.engine.do(command, c.Actor("person"))
         until(lambda: queue_length(tmp_path) == 1)
     assert failed
+
+
+def test_many_events_are_few_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update counts tables, so it is not made for each batch of the log."""
+    updates: list[int] = []
+    right = state_file.refresh
+    monkeypatch.setattr(state_file, "MIN_PAUSE_S", 60.0)
+    monkeypatch.setattr(state_file, "MAX_PAUSE_S", 60.0)
+
+    def counted(core: Core) -> dict[str, Any]:
+        updates.append(1)
+        return right(core)
+
+    monkeypatch.setattr(state_file, "refresh", counted)
+    with writing(tmp_path) as core:
+        for number in range(20):
+            command = c.SubmitTask(f"t{number}", "p", "board", "x", "cli", queue=True)
+            core.engine.do(command, c.Actor("person"))
+        until(lambda: (queue_length(tmp_path) or 0) > 0)
+    assert updates == [1]

@@ -1,7 +1,8 @@
 """Metrics for Prometheus: counters from the event feed, and gauges from counts in the store.
 
-Every process that serves `/metrics` follows the whole log from its own start. The number of series
-is bounded: names after the maximum are counted as `other`. Reads the store.
+Every process that serves `/metrics` counts the events since its own start. It reads them from the
+first scrape on, so metrics cost nothing where nothing scrapes them. The number of series is
+bounded: names after the maximum are counted as `other`. Reads the store.
 """
 
 import threading
@@ -35,6 +36,8 @@ MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 MAX_NAMES = 200
 OTHER = "other"
 BUCKETS_S = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400)
+#: The maximum number of events before the first scrape that are counted.
+MAX_BEFORE = 100_000
 #: The minimum interval between two counts of the store, and the maximum share of time they take.
 FRESH_S = 5.0
 SHARE = 0.05
@@ -124,7 +127,7 @@ class EventMetrics:
 
 
 class Metrics:
-    """Follows the feed on its own thread. `page` is the response of `/metrics`."""
+    """Counts events, on its own thread from the first scrape on. `page` is the response."""
 
     media_type = MEDIA_TYPE
 
@@ -138,17 +141,39 @@ class Metrics:
         self._tracker = TransitionTracker(core.store)
         self.registry.register(StoreCollector(core, self._counted_here))
         self._duties = {} if duties is None else duties
-        self._follower = feed.Follower(core.store, "metrics", self.observe)
+        self._follower: feed.Follower | None = None
+        #: The position from which events are counted; None before the start.
+        self._after: int | None = None
+        self._first_scrape = threading.Lock()
 
     def start(self) -> None:
-        self._follower.start(feed.head(self.core.store))
+        """Count events from here on; the first page begins to read them."""
+        self._after = feed.head(self.core.store)
 
     def stop(self) -> None:
-        self._follower.stop()
-        self._follower.join()
+        with self._first_scrape:
+            self._after = None
+            follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.stop()
+            follower.join()
 
     def page(self) -> bytes:
+        self._follow()
         return generate_latest(self.registry)
+
+    def _follow(self) -> None:
+        """At the first scrape, count what has happened since the start, then follow the log."""
+        with self._first_scrape:
+            if self._after is None or self._follower is not None:
+                return
+            head = feed.head(self.core.store)
+            tail = feed.Tail(self.core.store, self.observe, max(self._after, head - MAX_BEFORE))
+            while tail.cursor < head:
+                tail.step()
+                self._after = tail.cursor
+            self._follower = feed.Follower(self.core.store, "metrics", self.observe)
+            self._follower.start(tail.cursor)
 
     def observe(self, batch: Sequence[LoggedEvent]) -> None:
         """Update the metrics from a batch of events; from none of them if there is an error."""

@@ -1,16 +1,20 @@
 """Writes `state.json` and the rows of `system_state`: the current state of the installation.
 
-They are updated from the event feed, within a second after a change and outside the write path.
+They are updated outside the write path, about a second after a change at the latest.
 Runs are counted incrementally, so that the cost of an update does not grow with their number.
 """
 
 import json
+import logging
+import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from detent import failpoints, feed, private_files, views
+from detent.errors import DetentError
 from detent.integrity.hash_chain import trimmed
 from detent.operations.context import Core
 from detent.operations.installation import status, verdict
@@ -19,10 +23,12 @@ from detent.store.log_walk import batches
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import LoggedEvent, Query
 
-#: The prefixes of events after which the file is out of date.
-CHANGES_STATE = ("task_", "job_", "run_")
-#: The poll interval of the writer, and its pause between two updates.
-POLL_S, PAUSE_S = 0.5, 0.2
+log = logging.getLogger("detent.keeper")
+
+#: The poll interval of the writer.
+POLL_S = 0.5
+#: The pause between two updates: as long as updates take a small share of the time, within a range.
+SHARE, MIN_PAUSE_S, MAX_PAUSE_S = 0.05, 0.2, 1.0
 #: By the last event of a run, its final state.
 ENDED = {
     "run_succeeded": "succeeded",
@@ -130,24 +136,42 @@ def replace_file(path: Path, text: str) -> None:
 
 
 class StateWriter:
-    """Follows the feed and updates the file after changes.
-
-    After a failed update the events are delivered again.
-    """
+    """A thread that updates the file when the log has grown. A failed update is repeated."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._follower = feed.Follower(
-            core.store, "state", self.deliver, poll_s=POLL_S, pause_s=lambda: PAUSE_S
-        )
+        self._position = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="state", daemon=True)
 
     def start(self) -> None:
-        self._follower.start(feed.head(self.core.store))
+        self._position = feed.head(self.core.store)
+        self._thread.start()
 
     def stop(self) -> None:
-        self._follower.stop()
-        self._follower.join()
+        self._stopping.set()
+        self.core.store.notify()
+        self._thread.join()
 
-    def deliver(self, batch: Sequence[LoggedEvent]) -> None:
-        if any(event.name.startswith(CHANGES_STATE) for event in batch):
-            refresh(self.core)
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            begun_s = time.monotonic()
+            try:
+                changed = self._update()
+            except (DetentError, OSError) as error:
+                log.warning("state.json will be updated again: %s", error)
+                changed = True
+            if changed:
+                took_s = time.monotonic() - begun_s
+                self._stopping.wait(min(MAX_PAUSE_S, max(MIN_PAUSE_S, took_s / SHARE)))
+            else:
+                self.core.store.wait(self._position, POLL_S)
+
+    def _update(self) -> bool:
+        """Update the file if the log has grown since the last update."""
+        head = feed.head(self.core.store)
+        if head == self._position:
+            return False
+        refresh(self.core)
+        self._position = head
+        return True

@@ -6,6 +6,7 @@ missing field, the first unknown field, or the first field with a wrong value.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -130,13 +131,15 @@ def convert(kind: type[R], given: Mapping[str, Any], *, strict: bool = True) -> 
 
 
 def _check_required(kind: type[Struct], given: Mapping[str, Any]) -> None:
-    missing = [
-        each.encode_name
-        for each in msgspec.structs.fields(kind)
-        if each.required and each.encode_name not in given
-    ]
+    missing = [name for name in _required(kind) if name not in given]
     if missing:
         raise missing_fields(missing)
+
+
+@cache
+def _required(kind: type[Struct]) -> tuple[str, ...]:
+    """The names of the required fields; msgspec evaluates all annotations to find them."""
+    return tuple(each.encode_name for each in msgspec.structs.fields(kind) if each.required)
 
 
 def null_payload() -> Invalid:
