@@ -37,7 +37,7 @@ class Address:
         self.url = (url or os.environ.get("DETENT_URL") or "http://127.0.0.1:5680").rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise errors.Misconfigured(
-                f"The address of the gateway must begin with http:// or https://, not {self.url!r}.",
+                f"The gateway's address must begin with http:// or https://, not {self.url!r}.",
                 setting="url",
                 hint="Give the address that `detent up` prints, or set DETENT_URL.",
             )
