@@ -91,7 +91,7 @@ def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: s
         kept = store.blobs.put(BytesIO(b"seen"))
     run("db", "backup", "b.db", "--with-blobs")
     (Path("b.db.blobs") / kept.sha256[:2] / kept.sha256[2:]).write_bytes(b"else")
-    assert "its bytes are others" in run("db", "restore", "b.db", code=70).stderr
+    assert "its content does not match its digest" in run("db", "restore", "b.db", code=70).stderr
 
 
 def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_what_is_no_whole_backup_is_refused(
 
 def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
     Path("b.db").write_text("mine")
-    assert "is there already" in run("db", "backup", "b.db", code=1).stderr
+    assert "already exists" in run("db", "backup", "b.db", code=1).stderr
     assert Path("b.db").read_text() == "mine"
 
 
