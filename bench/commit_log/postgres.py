@@ -22,6 +22,8 @@ WORKER = "bench"
 IN_BULK = 1_000
 IDLE_S = 0.002
 BEGIN, COMMIT = Query(b"BEGIN ISOLATION LEVEL READ COMMITTED"), Query(b"COMMIT")
+#: How a body is written, and how it is read as JSON.
+JSON = {"text": "body::json", "jsonb": "body::json", "bytea": "convert_from(body, 'UTF8')::json"}
 BODY = {"text": "({})", "jsonb": "({})::jsonb", "bytea": "convert_to({}, 'UTF8')"}
 decode = msgspec.json.Decoder().decode
 
@@ -33,7 +35,7 @@ def _file(name: str) -> str:
 def schema(variant: Variant) -> str:
     storage = "" if variant.compressed else "ALTER TABLE commits ALTER body SET STORAGE EXTERNAL;"
     where = "WHERE worker IS NULL" if variant.partial else ""
-    given = {"body": variant.body, "storage": storage, "where": where}
+    given = {"body": variant.body, "storage": storage, "where": where, "json": JSON[variant.body]}
     text = _file("schema.sql")
     for name, value in {**given, "fillfactor": str(variant.fillfactor)}.items():
         text = text.replace("{" + name + "}", value)

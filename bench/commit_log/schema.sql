@@ -83,3 +83,29 @@ CREATE TABLE chain_blocks (
     count integer NOT NULL,
     chain bytea NOT NULL
 );
+
+-- The events for auditors, when the body has the encoding `templates`: `format` fills the templates.
+CREATE VIEW events AS
+SELECT
+    positions.first_position - 1 + row_number() OVER (
+        PARTITION BY commits.id ORDER BY part.number, job.number, event.number
+    ) AS position,
+    job.value ->> 0 AS stream,
+    (job.value ->> 1)::integer + event.number - 1 AS version,
+    job.value ->> 2 AS project,
+    event.value ->> 0 AS name,
+    (event.value ->> 1)::integer AS schema,
+    CASE WHEN (event.value ->> 2)::boolean THEN
+        format('%s-r%s', job.value ->> 0, job.value ->> 4)
+    END AS subject,
+    commits.at,
+    part.value -> 0 ->> 0 AS actor,
+    format(
+        event.value ->> 3, job.value ->> 0, NULL, NULL, NULL, job.value ->> 2, job.value ->> 3, job.value ->> 4,
+        job.value ->> 5
+    ) AS data
+FROM commits
+LEFT JOIN positions ON positions.commit_id = commits.id
+CROSS JOIN LATERAL json_array_elements({json}) WITH ORDINALITY AS part (value, number)
+CROSS JOIN LATERAL json_array_elements(part.value -> 1) WITH ORDINALITY AS job (value, number)
+CROSS JOIN LATERAL json_array_elements(part.value -> 0 -> 1) WITH ORDINALITY AS event (value, number);

@@ -48,6 +48,24 @@ CREATE TABLE chain_blocks (
     to_position INTEGER PRIMARY KEY, count INTEGER NOT NULL, chain BLOB NOT NULL
 ) STRICT;
 """
+#: The events for auditors, when the body is a text of the encoding `templates`.
+VIEW = """
+CREATE VIEW events AS
+SELECT
+    commits.first_position - 1 + row_number() OVER (
+        PARTITION BY commits.id ORDER BY part.key, job.key, event.key
+    ) AS position,
+    job.value ->> 0 AS stream, (job.value ->> 1) + event.key AS version,
+    job.value ->> 2 AS project, event.value ->> 0 AS name, event.value ->> 1 AS schema,
+    CASE WHEN event.value ->> 2 THEN (job.value ->> 0) || '-r' || (job.value ->> 4) END AS subject,
+    commits.at, part.value ->> '$[0][0]' AS actor,
+    replace(replace(replace(replace(replace(
+        event.value ->> 3, '%1$s', job.value ->> 0), '%5$s', job.value ->> 2),
+        '%6$s', job.value ->> 3), '%7$s', job.value ->> 4), '%8$s', job.value -> 5
+    ) AS data
+FROM commits, json_each(commits.body) AS part, json_each(part.value, '$[1]') AS job,
+    json_each(part.value, '$[0][1]') AS event
+"""
 INSERT_COMMIT = """
 INSERT INTO commits (first_position, at, events, body)
 SELECT coalesce((SELECT first_position + events FROM commits ORDER BY id DESC LIMIT 1), 1), ?, ?, ?
@@ -97,6 +115,7 @@ class Client:
         text = SCHEMA.replace("{body}", "TEXT" if variant.body == "text" else "BLOB")
         text = text.replace("{rowid}", ", WITHOUT ROWID" if variant.without_rowid else "")
         self.db.execute(text.replace("{where}", "WHERE worker IS NULL" if variant.partial else ""))
+        self.db.execute(VIEW)
         if variant.limit:
             limit = (variant.lanes[-1], MOST_RUNNING)
             self.db.execute("INSERT INTO lane_limits VALUES (?, ?, 0)", limit)

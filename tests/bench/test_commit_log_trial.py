@@ -82,6 +82,8 @@ def test_all_events_and_rows_are_there_on_postgresql(url: str, kind: Kind) -> No
     )
     log = [each for first, at, body in rows(url, order) for each in decoded(kind, at, body, first)]
     check_log(log, found)
+    if kind == "templates":
+        assert rows(url, "SELECT * FROM events ORDER BY position") == [each[:10] for each in log]
     ended = rows(
         url, "SELECT id, version, fence, result, payload, cardinality(commits) FROM ended_jobs"
     )
@@ -111,6 +113,9 @@ def test_all_events_and_rows_are_there_on_sqlite(tmp_path: Path, kind: Kind, bod
         for each in decoded(kind, at, sqlite.plain(text), first)
     ]
     check_log(log, found)
+    if kind == "templates" and body == "text":
+        view = client.db.execute("SELECT * FROM events ORDER BY position").fetchall()
+        assert view == [each[:10] for each in log]
     counts = "SELECT (SELECT count(*) FROM ended_jobs), (SELECT count(*) FROM active_jobs)"
     assert client.db.execute(counts).fetchall() == [(JOBS, 0)]
     assert client.db.execute("SELECT * FROM leases").fetchall() == []
