@@ -24,6 +24,7 @@ from bench.commit_log.events import decoded
 from bench.commit_log.keeper import PostgresKeeper, keep
 from bench.commit_log.postgres import Client, Held, connect, statements
 from bench.commit_log.variants import PROPOSAL, Variant
+from detent.store.postgres.connection import Query
 
 encode = msgspec.json.encode
 
@@ -321,6 +322,38 @@ def history(connection: Any, variant: Variant, id: str) -> list[Any]:
     return [event for _, at, body in rows for event in decoded(variant.entries, at, body, only=id)]
 
 
+LONG_STREAM = """
+CREATE TABLE stream_commits (stream text, commit_id bigint, PRIMARY KEY (stream, commit_id));
+INSERT INTO commits SELECT n, 0, 1, '[[["bench",[["job_running",1,false,"{}"]]],[["long",' || n
+    || ',"bench",1,1,null]]]]' FROM generate_series(1, 10000) AS n;
+INSERT INTO stream_commits SELECT 'long', n FROM generate_series(1, 10000) AS n;
+ANALYZE;
+"""
+LONG_HISTORY = b"""
+SELECT commits.at, commits.body FROM stream_commits JOIN commits ON commits.id = commit_id
+WHERE stream = 'long' AND commit_id > $1 ORDER BY commit_id LIMIT $2::integer
+"""
+
+
+def long_stream(url: str) -> tuple[float, float]:
+    """Milliseconds for the whole history of a stream of 10,000 commits, and for 100 of them."""
+    postgres.create(url, PROPOSAL)
+    with psycopg.connect(url, autocommit=True) as plain:
+        plain.execute(LONG_STREAM)
+    connection = connect(url)
+
+    def read(after: int, size: int) -> None:
+        query = Query(LONG_HISTORY, [b"%d" % after, b"%d" % size])
+        rows = connection.run([query])[0].rows
+        found = [each for at, body in rows for each in decoded("templates", at, body, only="long")]
+        assert [each.version for each in found] == list(range(after + 1, after + size + 1))
+
+    whole = min(_timed(lambda: read(0, 10_000)) for _ in range(5))
+    some = min(_timed(lambda: read(5_000, 100)) for _ in range(20))
+    connection.close()
+    return whole, some
+
+
 # ---- the command -------------------------------------------------------------------------------
 
 
@@ -391,6 +424,9 @@ def _reading() -> None:
         with database() as url:
             rate, p50, p99 = reading(url, variant, 12_000)
         print(f"  {variant.name}: {rate:,.0f} events/s, history p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    with database() as url:
+        whole, some = long_stream(url)
+    print(f"  a stream of 10,000 commits: {whole:.1f} ms, 100 of them: {some:.2f} ms")
 
 
 MEASURES = {

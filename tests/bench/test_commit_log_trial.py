@@ -330,6 +330,11 @@ def test_a_remembered_rank_is_reset(client: Client, url: str) -> None:
     assert len(client.work([], 10, ranks.lows())[1]) == 1
 
 
+def test_a_long_stream_is_read_in_parts(url: str) -> None:
+    whole, some = traps.long_stream(url)
+    assert whole > some > 0
+
+
 def test_the_claim_reads_no_more_than_it_needs(client: Client, url: str) -> None:
     client.submit(2_000)
     with psycopg.connect(url, autocommit=True) as connection:
