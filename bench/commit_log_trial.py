@@ -12,6 +12,7 @@ ratios, not rates.
 
 import argparse
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -117,9 +118,9 @@ def of_peer(entrant: Entrant, count: int) -> Measured:
     with directory() as place, store(entrant.store, place) as url:
         before = _size(url)
         sent = lap.say(entrant, "enqueue", url, place, count, singles=20)
-        server = processor_us()
+        server, client = processor_us(), _children_s()
         worked = lap.say(entrant, "drain", url, place, sent["enqueued"])
-        server = processor_us() - server
+        server, client = processor_us() - server, _children_s() - client
         after = _size(url)
         drop(url)
     jobs = sent["enqueued"]
@@ -127,9 +128,16 @@ def of_peer(entrant: Entrant, count: int) -> Measured:
     return {
         **_rates(jobs, bulk_s, worked["drain_s"]),
         "server": server / jobs,
+        "client": 1e6 * client / jobs,
         "wal": (after[0] - before[0]) / jobs,
         "disk": (after[1] - before[1]) / jobs,
     }
+
+
+def _children_s() -> float:
+    """CPU time of the processes that have ended, with their start-up."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _rates(count: int, bulk_s: float, drain_s: float) -> dict[str, float]:

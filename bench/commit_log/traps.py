@@ -403,6 +403,7 @@ def _plans() -> None:
                 with psycopg.connect(url, autocommit=True) as connection:
                     if analyzed:
                         connection.execute("VACUUM ANALYZE")
+                    plan(connection, PROPOSAL)
                     for case in cases:
                         found = plan(connection, case)
                         print(f"  {jobs:,}, analyzed {analyzed}, {case.name}: {found}", flush=True)
