@@ -49,7 +49,7 @@ def _look(url: str) -> list[float]:
         commits = _row(connection, COMMITS)
         inserted, updated, deleted, hot = _row(connection, COUNTS)
         (log,), (size,) = _row(connection, LOG), _row(connection, SIZE)
-    return [*commits, inserted, updated, deleted, hot, log, size, _processor_us()]
+    return [*commits, inserted, updated, deleted, hot, log, size, processor_us()]
 
 
 def _row(connection: "psycopg.Connection[tuple[float, ...]]", text: str) -> list[float]:
@@ -58,7 +58,7 @@ def _row(connection: "psycopg.Connection[tuple[float, ...]]", text: str) -> list
     return [float(value or 0) for value in row]
 
 
-def _processor_us() -> float:
+def processor_us() -> float:
     """Of the server with its children, those that have ended included."""
     parent = psutil.Process(_postmaster())
     alive = sum(_spent_s(each) for each in parent.children(recursive=True))

@@ -148,9 +148,17 @@ def workloads(*beginnings: str) -> Callable[[Figures], Iterator[str]]:
             yield "|---|---|---|---|"
         for entry in entries:
             lines = "<br>".join(_contestants(entry))
-            yield f"| `{entry['name']}` | {entry['question']} | {lines} | {_aims(entry)} |"
+            question = entry["question"] + _again(entry)
+            yield f"| `{entry['name']}` | {question} | {lines} | {_aims(entry)} |"
 
     return table
+
+
+def _again(entry: Mapping[str, Any]) -> str:
+    """What is different about a workload that was measured later than the others."""
+    return (
+        f"<br>Measured later than the others, at load {entry['load']}." if "load" in entry else ""
+    )
 
 
 def _contestants(entry: Mapping[str, Any]) -> Iterator[str]:

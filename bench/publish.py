@@ -32,6 +32,8 @@ class Wish(NamedTuple):
 
     scale: Scale
     repetitions: int
+    #: The beginning of the names of the workloads to measure again; the others keep their figures.
+    only: str = ""
 
 
 def race(wish: Wish) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def workloads(wish: Wish) -> dict[str, Any]:
 
     results: list[Result] = []
     failed: dict[str, str] = {}
-    for each in benchmarks():
+    for each in (each for each in benchmarks() if each.name.startswith(wish.only)):
         try:
             results.append(harness.run(each, _repetitions(each, wish), wish.scale))
         except Exception as error:  # the others are still worth the time; this one is named
@@ -65,6 +67,15 @@ def workloads(wish: Wish) -> dict[str, Any]:
         "scale": wish.scale.share,
         "failed": failed,
     }
+
+
+def merged(section: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """A section in which some workloads were measured again, each with the load at that time."""
+    load = found["machine"]["load"]
+    again = {each["name"]: {**each, "load": load} for each in found["benchmarks"]}
+    entries = [again.pop(each["name"], each) for each in section["benchmarks"]]
+    failed = {**section.get("failed", {}), **found["failed"]}
+    return {**section, "benchmarks": [*entries, *again.values()], "failed": failed}
 
 
 def _repetitions(benchmark: Benchmark, wish: Wish) -> int:
@@ -100,7 +111,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--figures", type=Path, default=kept.FILE, metavar="FILE")
     parser.add_argument("--docs", type=Path, default=pages.DOCS, metavar="DIRECTORY")
     parser.add_argument("--only-pages", action="store_true", help="measure nothing")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="some of the workloads")
     options = parser.parse_args(arguments)
+    if options.only and options.sections != ["workloads"]:
+        parser.error("--only is for the section workloads: bench publish workloads --only PREFIX")
     unknown = set(options.sections) - MEASURES.keys()
     if unknown:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
@@ -108,9 +122,13 @@ def main(arguments: Sequence[str]) -> int:
     chosen = () if options.only_pages else options.sections or tuple(MEASURES)
     for section in chosen:
         begun = time.monotonic()
-        found = MEASURES[section](Wish(Scale(options.scale), options.repetitions))
-        if found is not None:
+        wish = Wish(Scale(options.scale), options.repetitions, options.only)
+        found = MEASURES[section](wish)
+        if found is not None and options.only:
+            document[section] = merged(document[section], found)
+        elif found is not None:
             document[section] = {**found, "took_s": round(time.monotonic() - begun)}
+        if found is not None:
             text = json.dumps(document, indent=1)
             options.figures.write_text(text + "\n", encoding="utf-8")
     for file in pages.write(Figures(document), options.docs):

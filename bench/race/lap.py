@@ -52,13 +52,13 @@ def once(entrant: Entrant, whole: Size) -> dict[str, float]:
     if entrant.script == BARE:
         return {"end-to-end": bare_rows(entrant.store, size.jobs)}
     with directory() as place, store(entrant.store, place) as url:
-        sent = _say(entrant, "enqueue", url, place, size.jobs, size.singles)
-        worked = _say(entrant, "drain", url, place, sent["enqueued"])
+        sent = say(entrant, "enqueue", url, place, size.jobs, size.singles)
+        worked = say(entrant, "drain", url, place, sent["enqueued"])
         figures = throughput(size, sent, worked["drain_s"])
         figures |= latency(_pick_up(entrant, url, place, size.pick_ups))
         if entrant.workflows:
-            _say(entrant, "flows", url, place, size.workflows)
-            flown = _say(entrant, "flow", url, place, size.workflows)
+            say(entrant, "flows", url, place, size.workflows)
+            flown = say(entrant, "flow", url, place, size.workflows)
             figures["workflows"] = size.workflows / flown["drain_s"]
         return figures
 
@@ -106,12 +106,12 @@ def latency(ms: list[float]) -> dict[str, float]:
 def _pick_up(entrant: Entrant, url: str, place: Path, count: int) -> list[float]:
     """The worker first, and a sender that begins when the worker has shown that it is there."""
     with _started(entrant, "pick-up", url, place, count) as worker:
-        _say(entrant, "send", url, place, count)
+        say(entrant, "send", url, place, count)
         found: list[float] = _answer(worker)["ms"]
         return found
 
 
-def _say(
+def say(
     entrant: Entrant, act: str, url: str, place: Path, count: int, singles: int = 0
 ) -> dict[str, Any]:
     """Have a process do one act, and hear what it says."""

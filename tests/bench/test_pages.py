@@ -96,6 +96,29 @@ def test_a_section_that_is_measured_again_leaves_the_others_alone(
     assert [each.name for each in (docs / "images").iterdir()] == ["race-end-to-end.svg"]
 
 
+def test_some_workloads_are_measured_again_and_say_the_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, docs = tmp_path / "figures.json", tmp_path / "docs"
+    shutil.copytree(pages.DOCS / "explanation", docs / "explanation")
+    before = measured(
+        *(workload(name, {"detent": [7.0]}) for name in ("jobs-sqlite-100", "recovery"))
+    )
+    file.write_text(json.dumps({"workloads": {**before, "took_s": 60}}))
+    again = Benchmark(
+        "jobs-sqlite-100", "?", "ms", lambda _: (harness.Contestant("it", lambda: 5),)
+    )
+    monkeypatch.setattr("bench.__main__.benchmarks", lambda: [again])
+    arguments = ["workloads", "--only", "jobs-", "--figures", str(file), "--docs", str(docs)]
+    assert publish.main(arguments) == 0
+    section = json.loads(file.read_text())["workloads"]
+    assert [each["name"] for each in section["benchmarks"]] == ["jobs-sqlite-100", "recovery"]
+    assert section["took_s"] == 60
+    assert section["benchmarks"][0]["contestants"][0]["figures"] == [5, 5, 5]
+    page = (docs / "explanation" / "performance.md").read_text("utf-8")
+    assert page.count("Measured later than the others, at load") == 1
+
+
 def test_a_workload_that_fails_is_named_and_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
