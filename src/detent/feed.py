@@ -1,7 +1,8 @@
 """The feed: reads the log from any cursor, in commit order, each event exactly once.
 
 Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` implements
-it; `Follower` is a thread with a `Tail`. Between two reads it waits for the store's notifier, which
+it for readers of this process, and `Follower` is a thread with a `Tail`; the readers of the
+gateway's connections follow the same rule in `gateway.feed_hub`. Between two reads it waits for the store's notifier, which
 only shortens the wait.
 """
 

@@ -12,7 +12,7 @@ from detent.gateway.server import Server
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
-from detent.operations.manual import begin_run
+from detent.operations.manual_runs import begin_run
 from detent.operations.registry import OWNER
 from detent.service import announce, open_core
 from detent.settings import load

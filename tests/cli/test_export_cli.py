@@ -9,7 +9,7 @@ import pytest
 
 from detent.kernel import commands as c
 from detent.operations.evidence import attach_evidence
-from detent.operations.manual import begin_run, end_run
+from detent.operations.manual_runs import begin_run, end_run
 from detent.operations.registry import OWNER
 from detent.service import open_core
 from detent.settings import load

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent import AsyncClient, Client, errors
-from detent.client import retry
+from detent.client import shared
 from tests.client.faulty import GONE, Answer, Faulty, events, faulty, problem
 
 BUSY = problem(503, "unavailable", retry_after_s=3)
@@ -156,7 +156,7 @@ def test_a_feed_that_stays_away_is_given_up(pauses: list[float]) -> None:
 
 @pytest.mark.anyio
 async def test_coroutines_ask_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "MAX_PAUSE_S", 0.0)
+    monkeypatch.setattr(shared, "MAX_PAUSE_S", 0.0)
     with faulty(BUSY, GONE, MADE) as gateway:
         async with AsyncClient(gateway.url, "token") as client:
             assert (await client.submit("runQA")).id == "t1"
@@ -172,7 +172,7 @@ async def test_coroutines_ask_again_too(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_cursor_of_a_stream_moves_after_its_messages_were_taken() -> None:
-    stream = retry.Stream("http://here", 3, {}, 0)
+    stream = shared.Stream("http://here", 3, {}, 0)
     first, second = '{"type": "event", "position": 4}', '{"type": "task_completed"}'
     for line in (f"data: {first}", "", "id: 4", f"data: {second}"):
         assert list(stream.read(line)) == []

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from detent import feed
 from detent.engine.claims import ClaimRequest
 from detent.errors import Unavailable
-from detent.integrations import traces, transitions, webhook_dispatcher
+from detent.integrations import state_changes, traces, webhook_dispatcher
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion_sync import CURSOR, Synced
 from detent.integrations.traces import Traces
@@ -88,13 +88,13 @@ def test_metrics_count_each_event_once_although_counting_fails(
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     story(core, "new")
     undisturbed, tail = counted(core, after)
-    decode = Failing(transitions._decode, 0)
-    monkeypatch.setattr(transitions, "_decode", decode)
+    decode = Failing(state_changes._decode, 0)
+    monkeypatch.setattr(state_changes, "_decode", decode)
     tail.step()
     assert decode.calls > 10
     for at in range(1, decode.calls + 1):
         metrics, tail = counted(core, after)
-        monkeypatch.setattr(transitions, "_decode", Failing(decode._right, at))
+        monkeypatch.setattr(state_changes, "_decode", Failing(decode._right, at))
         with pytest.raises(Unavailable):
             tail.step()
         tail.step()

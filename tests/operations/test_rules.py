@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Refused
-from detent.kernel import limit_commands as lc
 from detent.kernel.commands import Actor
+from detent.kernel.commands import limits as lc
 from detent.views import utc
 from tests.operations.operations_client import OperationsClient
 

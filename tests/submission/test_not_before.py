@@ -13,7 +13,7 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
-from detent.submission.delay import Delay, delay_from
+from detent.submission.not_before import Delay, delay_from
 from detent.testing.harness import Harness
 from detent.views import utc
 from tests.operations.installation import LocalInstallation, local_installation

@@ -26,7 +26,7 @@ from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History
 from detent.worker import engine_client, run_files
 from detent.worker.active_run import HeldJob
-from detent.worker.alarms import Alarms
+from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient
 from detent.worker.held_jobs import HeldJobs
 from detent.worker.pools import Pace, Threads

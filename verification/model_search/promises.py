@@ -1,4 +1,4 @@
-"""What must hold on every step of a search: the promises, held against an onlooker's witnesses.
+"""What must hold on every step of a search: the promises, compared with the records of an observer.
 
 None of them asks a guard of the kernel, so that a broken guard cannot hide itself. `broken` names
 the first promise that an accepted step breaks; `wrongly_refused` finds what should have been

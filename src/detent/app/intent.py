@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.submission.context import Context
 from detent.submission.options import fields_of
 from detent.submission.payload import ARGUMENTS
-from detent.submission.plan_steps import CRITICS, NEEDS_PLAN
+from detent.submission.plan_checks import CRITICS, NEEDS_PLAN
 
 P = ParamSpec("P")
 R = TypeVar("R")

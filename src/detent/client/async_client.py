@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import httpx2
 
-from detent.client.retry import (
+from detent.client.shared import (
     MAX_SILENCE_S,
     TIMEOUT_S,
     Address,

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.commands.limits import LimitCommand
 from detent.kernel.entities import Checkpoint, Task, Wait
-from detent.kernel.limit_commands import LimitCommand
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import ReadTransaction, WriteTransaction

@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from detent import feed
-from detent.integrations.transitions import OVER, Transition, TransitionTracker
+from detent.integrations.state_changes import OVER, Transition, TransitionTracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core

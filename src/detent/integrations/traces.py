@@ -19,7 +19,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations.leader_service import LeaderService
-from detent.integrations.transitions import OVER, Transition, TransitionTracker
+from detent.integrations.state_changes import OVER, Transition, TransitionTracker
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact

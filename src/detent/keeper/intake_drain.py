@@ -14,7 +14,7 @@ import msgspec
 from detent.engine import CommandRequest, CommandResult, batch
 from detent.errors import DetentError, Invalid
 from detent.operations.context import Core
-from detent.operations.refusals import problem
+from detent.operations.refused_intake import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from detent.store.port import WriteTransaction
 from detent.store.types import Intake

@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Result, Scope, operation
-from detent.operations.requests import reason_from
+from detent.operations.text_fields import reason_from
 
 #: The number of commands that the engine takes in one transaction.
 MAX_TOGETHER = 1_000

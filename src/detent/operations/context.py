@@ -14,7 +14,7 @@ from detent.store.types import Query
 from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS
-from detent.submission.plan_steps import CRITICS
+from detent.submission.plan_checks import CRITICS
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from detent.kernel.entities import Job
 from detent.kernel.evidence_types import type_of
 from detent.operations import schemas
 from detent.operations.context import Core
-from detent.operations.manual import MANUAL_PREFIX
+from detent.operations.manual_runs import MANUAL_PREFIX
 from detent.operations.registry import Caller
 from detent.store.types import Query
 

@@ -10,7 +10,7 @@ from detent.operations.actions import Suggestion, actions_on
 from detent.operations.context import Core
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
-from detent.operations.refusals import refused_rows
+from detent.operations.refused_intake import refused_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.why_reasons import budget_raises
 from detent.store.port import ReadTransaction

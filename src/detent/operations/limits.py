@@ -13,8 +13,8 @@ from detent import views
 from detent.engine import CommandRequest
 from detent.errors import DetentError, Forbidden, Invalid, Refused
 from detent.kernel import events as e
-from detent.kernel import limit_commands as lc
 from detent.kernel.commands import Actor
+from detent.kernel.commands import limits as lc
 from detent.kernel.evolve.limit import IN_FILE, Row, paused
 from detent.kernel.world import World
 from detent.limit_config import EVERYTHING, NUMBERS
@@ -22,7 +22,7 @@ from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import text
+from detent.operations.text_fields import text
 from detent.store.port import ReadTransaction
 
 #: The fields of a pause.

@@ -13,7 +13,7 @@ from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_TASKS
 from detent.operations.limits import MAX_PAUSE_S
-from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
+from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.schedules import MAX_TIMES
@@ -24,7 +24,7 @@ from detent.operations.webhooks import LONGEST_URL, MAX_OVERLAP_S, ONLY, OVERLAP
 from detent.operations.webhooks import MAX_NAMES as MAX_FILTERED
 from detent.operations.webhooks import NAME as WEBHOOK_NAME
 from detent.schedule_times import MISSED, OVERLAPS
-from detent.submission.delay import FORMS
+from detent.submission.not_before import FORMS
 from detent.submission.options import OPTIONS
 from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_TIME, MAX_TITLE
 

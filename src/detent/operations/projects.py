@@ -9,8 +9,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import text
 from detent.operations.resources import require_all_projects
+from detent.operations.text_fields import text
 from detent.store.port import WriteTransaction
 from detent.store.types import Query
 

@@ -12,10 +12,10 @@ from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import reason_from, text, texts
+from detent.operations.text_fields import reason_from, text, texts
 from detent.submission.options import options_from
 from detent.submission.payload import ARGUMENTS, check_payload
-from detent.submission.plan_steps import with_steps
+from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 

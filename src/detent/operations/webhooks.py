@@ -19,7 +19,7 @@ from detent.kernel.events import EVENTS
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import texts
+from detent.operations.text_fields import texts
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Delivery
 

@@ -24,7 +24,7 @@ from detent.submission.checks import (
     source_of,
 )
 from detent.submission.context import Context
-from detent.submission.delay import delay_from
+from detent.submission.not_before import delay_from
 from detent.submission.options import options_for
 from detent.submission.payload import ARGUMENTS, check_payload, check_step_inputs
 from detent.submission.request import (

@@ -17,7 +17,7 @@ from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import MAX_RETRIES, policy_from
 from detent.submission.context import Intents
-from detent.submission.plan_steps import NEEDS_PLAN, with_steps
+from detent.submission.plan_checks import NEEDS_PLAN, with_steps
 
 LONGEST_KEY = 200
 MAX_ROUNDS = 1_000

@@ -1,4 +1,4 @@
-"""A scripted stand-in for an agent's command line: `python stand_in.py -p PROMPT …`.
+"""A scripted stand-in for an agent's command line: `python stand_in_agent.py -p PROMPT …`.
 
 It speaks as Claude Code does without a person: JSON lines, sessions in its configuration directory,
 exit codes. A script (STAND_IN_SCRIPT: a file, or the JSON itself) says what it does in each run of

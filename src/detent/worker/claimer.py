@@ -14,7 +14,7 @@ from detent.clock import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimRequest, Sessions
 from detent.errors import DetentError
-from detent.worker.alarms import Alarms
+from detent.worker.due_times import Alarms
 from detent.worker.pools import IntentPool
 
 log = logging.getLogger("detent.worker")

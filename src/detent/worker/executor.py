@@ -2,11 +2,12 @@
 
 1. claim: the claimer passes claimed jobs to `take`; each becomes a HeldJob.
 2. resolve: a HeldJob becomes an ActiveRun with its intent and runner, or a plan with several runs.
-3. perform: a pool calls the runner, on a thread or on the event loop.
-4. normalise: what the runner returned or raised becomes the one report of the run.
+3. perform: a pool calls the runner, on a thread or on the event loop. The runner catches the
+   exceptions of the handler; the executor catches those of the runner.
+4. normalise: the result becomes the one report of the run.
 5. report: the reporter commits the report; the answer decides what follows.
 
-The functions `resolve`, `perform` and `normalise` do not know the worker; `Executor` connects them
+The functions `resolve`, `execute` and `normalise` do not know the worker; `Executor` connects them
 to its pools. `detent.testing` uses the same functions.
 """
 
@@ -27,8 +28,8 @@ from detent.kernel import commands as c
 from detent.program_log import about
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, HeldPlan, PlanWork, Runner
-from detent.worker.alarms import Alarms
 from detent.worker.critic import require_critic, with_decision
+from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient, WorkerEngineClient
 from detent.worker.held_jobs import HeldJobs
 from detent.worker.output_uploader import OutputUploader

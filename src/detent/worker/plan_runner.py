@@ -26,7 +26,7 @@ from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.payload import step_payload
-from detent.submission.plan_steps import with_retry_policies
+from detent.submission.plan_checks import with_retry_policies
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
 from detent.worker.engine_client import EngineClient

@@ -1,4 +1,7 @@
-"""Every command that the kernel decides, as a value: by topic, all names exported here."""
+"""The commands that the kernel decides, as values, by topic.
+
+All names are exported here, except those of pauses and limits, which are in `limits`.
+"""
 
 from detent.kernel.commands.clients import (
     AcceptTask,

@@ -1,4 +1,4 @@
-"""Reads the question file and the summary file of an agent. Only `worker.files` opens them.
+"""Reads the question file and the summary file of an agent. `worker.run_files` opens them.
 
 Any content of the question file has a defined result: a question, a summary, or a question that
 explains why the file could not be read. Nothing is discarded.
