@@ -2,8 +2,8 @@
 
 Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` implements
 it for readers of this process, and `Follower` is a thread with a `Tail`; the readers of the
-gateway's connections follow the same rule in `gateway.feed_hub`. Between two reads it waits for the store's notifier, which
-only shortens the wait.
+gateway's connections follow the same rule in `gateway.feed_hub`. Between two reads a reader waits
+for the store's notifier, which only shortens the wait.
 """
 
 import logging

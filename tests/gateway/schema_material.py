@@ -15,7 +15,7 @@ from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
 from detent.keeper import intake_drain
 from detent.kernel import commands as c
-from detent.kernel.commands.limits import EndPause
+from detent.kernel.commands.limit_commands import EndPause
 from detent.operations.registry import OWNER
 from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import WORKER, Installation

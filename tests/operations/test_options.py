@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.limit_config import limits_from
 from detent.operations.limits import save_limits
 from detent.operations.parameters import INPUTS

@@ -6,7 +6,7 @@ import pytest
 
 from detent.errors import Invalid, Refused
 from detent.kernel.commands import Actor
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.views import utc
 from tests.operations.operations_client import OperationsClient
 

@@ -15,7 +15,7 @@ from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.kernel.evolve import evolve_limits
 from detent.store.port import Store
 from detent.store.postgres import PostgresStore

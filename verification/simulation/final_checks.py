@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from detent.engine import CommandRequest, Engine
 from detent.kernel import commands as c
-from detent.kernel.commands.limits import EndLimit, EndPause
+from detent.kernel.commands.limit_commands import EndLimit, EndPause
 from detent.operations import schedules, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import OWNER

@@ -11,7 +11,7 @@ from detent.engine import CommandRequest, CommandResult, Idempotency
 from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.operations import resources
 from detent.operations.registry import Caller, Scope
 from verification import settlement

@@ -18,7 +18,7 @@ from detent.engine.concurrency_limits import expired
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
-from detent.kernel.commands.limits import ExpirePause
+from detent.kernel.commands.limit_commands import ExpirePause
 from detent.store.port import Store, WriteTransaction
 
 #: The maximum number of commands in a batch: it bounds how long later commands wait.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.commands.limits import LimitCommand
+from detent.kernel.commands.limit_commands import LimitCommand
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World

@@ -14,7 +14,7 @@ from detent.engine import CommandRequest
 from detent.errors import DetentError, Forbidden, Invalid, Refused
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.kernel.evolve.limit import IN_FILE, Row, paused
 from detent.kernel.world import World
 from detent.limit_config import EVERYTHING, NUMBERS

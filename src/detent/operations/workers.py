@@ -9,7 +9,7 @@ from typing import Any
 
 from detent import views
 from detent.errors import NotFound
-from detent.kernel.commands.limits import EndPause, SetPause
+from detent.kernel.commands.limit_commands import EndPause, SetPause
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation

@@ -18,7 +18,7 @@ from detent import failpoints
 from detent.app.app import App
 from detent.app.handlers import AgentHandler, FunctionHandler
 from detent.engine.claims import Sessions
-from detent.kernel.commands.limits import EndPause
+from detent.kernel.commands.limit_commands import EndPause
 from detent.operations.context import Core
 from detent.store.port import WriteTransaction
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn

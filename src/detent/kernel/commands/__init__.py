@@ -1,6 +1,6 @@
 """The commands that the kernel decides, as values, by topic.
 
-All names are exported here, except those of pauses and limits, which are in `limits`.
+All names are exported here, except those of pauses and limits, which are in `limit_commands`.
 """
 
 from detent.kernel.commands.clients import (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.kernel import commands as c
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.kernel.couplings import COUPLINGS
 from detent.kernel.decide import (
     control,

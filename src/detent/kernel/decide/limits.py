@@ -3,7 +3,7 @@
 from typing import Any
 
 from detent.kernel import events as e
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.kernel.draft import Draft
 from detent.kernel.evolve.limit import IN_FILE, NUMBERS, Row, is_over, paused
 

@@ -6,7 +6,7 @@ from typing import Any
 from detent.engine import Claimed, Engine
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.commands import limits as lc
+from detent.kernel.commands import limit_commands as lc
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     claim,
