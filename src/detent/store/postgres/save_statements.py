@@ -134,9 +134,9 @@ def _parts(changes: Changes) -> Iterator[Query]:
             yield put(zip(entities))
     if changes.ended_waits:
         yield END_WAITS(changes.ended_waits)
-    if changes.ended_jobs:
-        yield by_ids("delete_waits", changes.ended_jobs)
-        yield by_ids("delete_signals", changes.ended_jobs)
+    if changes.unwaited:
+        yield by_ids("delete_waits", changes.unwaited)
+        yield by_ids("delete_signals", changes.unwaited)
     if changes.plans:
         plans = changes.plans.items()
         yield PLANS((job_id, version, to_json(plan)) for job_id, (version, plan) in plans)

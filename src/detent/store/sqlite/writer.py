@@ -265,9 +265,9 @@ class SqliteWriter(SqliteReader):
                 self._many(put.text, [put.row(entity) for entity in entities])
         if changes.ended_waits:
             self._many(SQL["end_waits"].text, changes.ended_waits)
-        if changes.ended_jobs:
-            self._of(SQL["delete_waits"].text, changes.ended_jobs)
-            self._of(SQL["delete_signals"].text, changes.ended_jobs)
+        if changes.unwaited:
+            self._of(SQL["delete_waits"].text, changes.unwaited)
+            self._of(SQL["delete_signals"].text, changes.unwaited)
         if changes.plans:
             plans = changes.plans.items()
             rows = [(job_id, version, to_json(plan)) for job_id, (version, plan) in plans]
