@@ -217,6 +217,9 @@ class PostgresReader:
         position: int = self._ask(READY["last_position"]())[0][0]
         return position
 
+    def commit_boundary(self, upto: int) -> int:
+        return upto
+
     def version_of(self, stream: str) -> int:
         for (version,) in self._ask(READY["row_version"](stream=stream)):
             return int(version)
