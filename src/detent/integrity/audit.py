@@ -15,7 +15,7 @@ from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
-from detent.store.log_walk import BATCH, batches
+from detent.store.log_walk import BATCH, all_committed
 from detent.store.port import LogReader, ReadTransaction, WriteTransaction
 from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
 from detent.store.types import LoggedEvent, Query, QueueRow
@@ -89,7 +89,7 @@ def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) ->
     Some events at a time are in memory; what grows is what the rows would be.
     """
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
-    for events in batches(view):
+    for events in all_committed(view):
         for logged in events:
             _fold_event(folded, logged)
         if progress is not None:
@@ -325,7 +325,7 @@ def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
         if job.id not in folded.deleted and job.task_id not in folded.deleted
     }
     streams: dict[str, list[LoggedEvent]] = {}
-    for events in batches(view):
+    for events in all_committed(view):
         for logged in events:
             job = jobs.get(logged.stream)
             if job is None:

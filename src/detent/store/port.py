@@ -34,6 +34,12 @@ class LogReader(Protocol):
     ) -> Sequence[LoggedEvent]:
         """Events after a position in commit order; no earlier event can still appear."""
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        """Committed events that have no position yet, with provisional ones after the last event.
+
+        Every stream is in order. A store that assigns positions with the commit has none.
+        """
+
     def rows(self, table: str) -> Mapping[str, Any]:
         """A small table of named JSON values: see `TABLES`."""
 

@@ -40,6 +40,9 @@ class MemoryReader:
     def head(self) -> int:
         return self._tables.head
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        return ()
+
     def commit_boundary(self, upto: int) -> int:
         return upto  # the log is a list of events
 

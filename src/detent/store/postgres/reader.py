@@ -196,12 +196,10 @@ class PostgresReader:
         return found
 
     def unsequenced(self) -> list[LoggedEvent]:
-        """The events of commits that have no position yet, in an order that every stream has."""
-        return [
-            event._replace(position=0)
-            for at, body in self._ask(READY["commits_without_position"]())
-            for event in commit_body.decode(body, at, 0)
-        ]
+        found: list[LoggedEvent] = []
+        for last, at, body in self._ask(READY["commits_without_position"]()):
+            found += commit_body.decode(body, at, last + len(found) + 1)
+        return found
 
     def _feed(self) -> None:
         """Assign positions to what was committed before this transaction, unless it has begun."""
@@ -218,6 +216,8 @@ class PostgresReader:
         return position
 
     def commit_boundary(self, upto: int) -> int:
+        for first, end in self._ask(READY["commit_at"](position=upto)):
+            return int(first) - 1 if end > upto else upto
         return upto
 
     def version_of(self, stream: str) -> int:

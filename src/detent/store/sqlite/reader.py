@@ -148,6 +148,9 @@ class SqliteReader:
         position: int = self._all(HEAD)[0][0]
         return position
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        return ()
+
     def commit_boundary(self, upto: int) -> int:
         return upto
 

@@ -23,7 +23,7 @@ CREATE TABLE commit_positions (
 );
 
 -- One row for each turn of the sequencer: the highest id and the last position so far, and the ids below it that
--- were not visible, each with the transaction id that was the next one at that time. Such a commit appears later, or
+-- were not visible, each with the transaction id of the turn that missed it first. Such a commit appears later, or
 -- never, if no transaction with a lower transaction id is running any more.
 CREATE TABLE sequencer_turns (
     turn bigint PRIMARY KEY,

@@ -181,7 +181,7 @@ DECLARE
     highest bigint;
     final bigint;
     oldest bigint;
-    next_xid bigint;
+    own_xid bigint;
 BEGIN
     SELECT * INTO last FROM sequencer_turns ORDER BY turn DESC LIMIT 1;
     IF current_setting('transaction_read_only') = 'on' OR NOT (
@@ -200,8 +200,8 @@ BEGIN
     IF NOT FOUND THEN
         SELECT 0, 0, 0, '{}', '{}' INTO last;
     END IF;
-    -- The oldest running transaction is read before the commits, and the next transaction id after them: a
-    -- transaction that ends in between is still waited for, and one that began in between is, too.
+    -- The oldest running transaction is read before the commits, and this transaction gets its id after them: a
+    -- transaction that ends in between is still waited for, and its id is lower.
     oldest := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     SELECT array_agg(id ORDER BY id) INTO ids FROM (
         SELECT id FROM commits WHERE id > last.high
@@ -214,7 +214,7 @@ BEGIN
     IF ids IS NULL THEN
         RETURN last.position;
     END IF;
-    next_xid := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    own_xid := pg_current_xact_id()::text::bigint;
     highest := greatest(last.high, ids[cardinality(ids)]);
     WITH numbered AS MATERIALIZED (
         SELECT commits.id, commits.events, sum(commits.events) OVER (ORDER BY commits.id) AS upto
@@ -235,7 +235,7 @@ BEGIN
         FROM unnest(last.missing, last.missing_since) AS known (id, since)
         WHERE known.since > oldest
         UNION ALL
-        SELECT id, next_xid
+        SELECT id, own_xid
         FROM generate_series((last.high / 1024 + 1) * 1024, highest / 1024 * 1024, 1024) AS id
     ) AS gap
     WHERE gap.id <> ALL (ids);

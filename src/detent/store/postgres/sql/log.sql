@@ -30,6 +30,17 @@ SELECT coalesce((SELECT id FROM commits ORDER BY id DESC LIMIT 1), 0) AS id;
 -- name: last_position
 SELECT coalesce((SELECT position FROM sequencer_turns ORDER BY turn DESC LIMIT 1), 0) AS position;
 
+-- The commit that begins last at or before a position: its first and its last position.
+-- name: commit_at
+SELECT place.first_position, place.first_position + commits.events - 1 AS last_position
+FROM (
+    SELECT first_position, commit_id FROM commit_positions WHERE first_position <= :position
+    ORDER BY first_position DESC LIMIT 1
+) AS place
+CROSS JOIN LATERAL (
+    SELECT events FROM commits WHERE commits.id = place.commit_id OFFSET 0
+) AS commits;
+
 -- The commits with positions after one, beginning with the one that may contain the next position.
 -- name: commits_after
 SELECT place.first_position, commits.at, commits.body
@@ -84,12 +95,12 @@ WHERE CASE WHEN place.first_position IS NULL THEN :upto::bigint = :end_of_log::b
 ORDER BY place.first_position NULLS LAST, own.commit_id
 LIMIT :limit;
 
--- The commits that the sequencer has not seen yet.
+-- The commits that the sequencer has not seen yet, each with the last position.
 -- name: commits_without_position
-SELECT commits.at, commits.body
+SELECT turn.position, commits.at, commits.body
 FROM (
-    SELECT coalesce(max(high), 0) AS high FROM (
-        SELECT high FROM sequencer_turns ORDER BY turn DESC LIMIT 1
+    SELECT coalesce(max(high), 0) AS high, coalesce(max(position), 0) AS position FROM (
+        SELECT high, position FROM sequencer_turns ORDER BY turn DESC LIMIT 1
     ) AS last
 ) AS turn
 CROSS JOIN LATERAL (
