@@ -8,7 +8,6 @@ COMMITS = 1_500
 
 def test_every_reader_sees_each_event_once_and_in_stream_order(postgres_url: str) -> None:
     outcome = commit_order.run(postgres_url, COMMITS)
-    print(outcome.line())
     assert not outcome.problems
     assert outcome.commits >= COMMITS
     assert min(outcome.kills, outcome.stops, outcome.gaps) > 0, outcome.line()

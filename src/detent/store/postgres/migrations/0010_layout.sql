@@ -1,4 +1,133 @@
--- The earlier tables are replaced by views with the same columns, for lists and for auditors.
+-- The rows of an earlier layout are copied, and its tables are replaced by views with the same columns, for lists and
+-- for auditors. The log was converted before; in a new database there is nothing to copy.
+
+LOCK TABLE events, tasks, jobs, runs, queue IN ACCESS EXCLUSIVE MODE;
+
+-- Nothing is removed that was not converted.
+DO $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM events WHERE position > coalesce((
+            SELECT first_position + events - 1 FROM commit_positions
+            JOIN commits ON commits.id = commit_positions.commit_id
+            ORDER BY first_position DESC LIMIT 1
+        ), 0)
+    ) THEN
+        RAISE 'the log was not converted: run detent db upgrade';
+    END IF;
+END
+$$;
+
+INSERT INTO sequencer_turns (turn, high, position, missing, missing_since)
+SELECT 1, commits.id, first_position + events - 1, '{}', '{}'
+FROM commit_positions JOIN commits ON commits.id = commit_positions.commit_id
+ORDER BY first_position DESC LIMIT 1;
+SELECT setval('commit_ids', (high / 1024 + 1) * 1024, false) FROM sequencer_turns;
+
+INSERT INTO tombstones (stream, commits)
+SELECT stream, string_agg(commit_id::text, ',' ORDER BY commit_id)
+FROM stream_commits
+WHERE stream <> '@system'
+    AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = stream_commits.stream)
+    AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = stream_commits.stream)
+GROUP BY stream;
+
+INSERT INTO leases (id, worker, until, held, jobs)
+SELECT row_number() OVER (ORDER BY job_id), worker, lease_until, 1, ARRAY[job_id]
+FROM queue
+WHERE worker IS NOT NULL;
+
+INSERT INTO active_tasks (
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags, commits
+)
+SELECT
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags, ''
+FROM tasks
+WHERE state NOT IN ('done', 'completed', 'cancelled', 'budget_exceeded');
+
+INSERT INTO ended_tasks (
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags, commits
+)
+SELECT
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags, ''
+FROM tasks
+WHERE state IN ('done', 'completed', 'cancelled', 'budget_exceeded');
+
+INSERT INTO active_jobs (
+    id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
+    queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
+    plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version,
+    payload, commits, run_state, run_attempt, run_fence, run_worker, run_queued_at, run_started_at,
+    run_ended_at, run_outcome, run_exit_code, run_error_class, run_error, run_session_id, run_cost,
+    run_tokens_in, run_tokens_out, run_progress, run_note, run_reserved, run_reason, lane, due_at,
+    asleep, lease_id
+)
+SELECT
+    jobs.id, jobs.project, jobs.state, jobs.state_at, jobs.intent, jobs.priority, jobs.rank,
+    jobs.root_id, jobs.task_id, jobs.parent_job_id, jobs.queued_at, jobs.not_before, jobs.attempt,
+    jobs.lost, jobs.fence, jobs.nonce, jobs.worker, jobs.runs, jobs.run_id, jobs.cancel_reason,
+    jobs.plan_version, jobs.replans, jobs.concurrency_key, jobs.queue_deadline, jobs.job_deadline,
+    jobs.error_class, jobs.error, jobs.created_at, jobs.ended_at, jobs.resuming, jobs.failures,
+    jobs.plan_wanted, jobs.waited, jobs.result, jobs.options, jobs.version, jobs.payload, '',
+    runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at, runs.started_at,
+    runs.ended_at, runs.outcome, runs.exit_code, runs.error_class, runs.error, runs.session_id,
+    runs.cost, runs.tokens_in, runs.tokens_out, runs.progress, runs.note, runs.reserved,
+    runs.reason, queue.lane, queue.due_at, coalesce(queue.asleep, false), leases.id
+FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL
+LEFT JOIN queue ON queue.job_id = jobs.id
+LEFT JOIN leases ON leases.jobs[1] = jobs.id
+WHERE jobs.state NOT IN ('completed', 'failed', 'cancelled');
+
+INSERT INTO ended_jobs (
+    id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
+    queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
+    plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version,
+    payload, commits, run_state, run_attempt, run_fence, run_worker, run_queued_at, run_started_at,
+    run_ended_at, run_outcome, run_exit_code, run_error_class, run_error, run_session_id, run_cost,
+    run_tokens_in, run_tokens_out, run_progress, run_note, run_reserved, run_reason
+)
+SELECT
+    jobs.id, jobs.project, jobs.state, jobs.state_at, jobs.intent, jobs.priority, jobs.rank,
+    jobs.root_id, jobs.task_id, jobs.parent_job_id, jobs.queued_at, jobs.not_before, jobs.attempt,
+    jobs.lost, jobs.fence, jobs.nonce, jobs.worker, jobs.runs, jobs.run_id, jobs.cancel_reason,
+    jobs.plan_version, jobs.replans, jobs.concurrency_key, jobs.queue_deadline, jobs.job_deadline,
+    jobs.error_class, jobs.error, jobs.created_at, jobs.ended_at, jobs.resuming, jobs.failures,
+    jobs.plan_wanted, jobs.waited, jobs.result, jobs.options, jobs.version, jobs.payload, '',
+    runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at, runs.started_at,
+    runs.ended_at, runs.outcome, runs.exit_code, runs.error_class, runs.error, runs.session_id,
+    runs.cost, runs.tokens_in, runs.tokens_out, runs.progress, runs.note, runs.reserved, runs.reason
+FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL
+WHERE jobs.state IN ('completed', 'failed', 'cancelled');
+
+INSERT INTO other_runs (
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
+)
+SELECT
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
+FROM runs
+WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = runs.job_id AND jobs.run_id = runs.id AND runs.step IS NULL);
 
 DROP VIEW questions;
 DROP FUNCTION blank_events(json);
