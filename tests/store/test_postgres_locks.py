@@ -36,7 +36,7 @@ from detent.testing.conformance.work_actions import (
     submit_task,
     together,
 )
-from tests.store.postgres_scene import beside, opened, store_of
+from tests.store.postgres_scene import beside, opened, store_of, until
 
 PLAN = {"steps": [{"name": "call", "capabilities_required": ["phone"]}]}
 
@@ -295,6 +295,29 @@ def test_a_claim_does_not_walk_past_what_was_claimed_while_somebody_reads(
         claim_one(engine)
         assert walked(postgres_url, lane, 0) > 600
         assert walked(postgres_url, lane, store_of(engine)._lanes._floors[lane]) < 10
+
+
+UPDATES = """
+    SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'active_jobs'
+"""
+
+
+def test_a_claim_is_a_hot_update(postgres_url: str) -> None:
+    """It changes no column of an index, and there is room for it on the page of the row."""
+    count = 2_000
+    with opened(postgres_url) as engine:
+        for _ in range(count // 100):
+            jobs = [c.SubmitJob(new_id(), "p", "dig", payload={"n": "x" * 80}) for _ in range(100)]
+            engine.execute([CommandRequest(each, PERSON, fresh=True) for each in jobs])
+        assert sum(len(claim(engine, 100)) for _ in range(count // 100)) == count
+
+    def updated() -> tuple[int, int]:
+        with beside(postgres_url) as connection:
+            all_of_them, hot = connection.execute(UPDATES).fetchone() or (0, 0)
+        return int(all_of_them), int(hot)
+
+    until(lambda: updated()[0] == count, "the server has counted the updates of closed sessions")
+    assert updated()[1] >= 0.95 * count
 
 
 def test_a_claim_does_not_walk_past_work_under_a_full_key(postgres_url: str) -> None:

@@ -155,7 +155,8 @@ CREATE TABLE ended_tasks (
 
 -- Jobs that have not ended, with the facts of their last run (`run_...`) and their place in the queue. `lane`:
 -- which workers can claim the job, NULL if none can; `asleep`: it was not due when the row was written; `lease_id`: the
--- lease of the worker that holds it. A claim changes no column of an index, so that its update is a HOT update.
+-- lease of the worker that holds it. A claim changes no column of an index, and the new row is half as long again: with
+-- this fillfactor it is a HOT update.
 CREATE TABLE active_jobs (
     id text COLLATE "C" PRIMARY KEY,
     project text COLLATE "C" NOT NULL,
@@ -227,7 +228,7 @@ CREATE TABLE active_jobs (
         run_state IN ('queued', 'running', 'succeeded', 'failed', 'timeout', 'cancelled')
     )
 ) WITH (
-    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0
 );
 
@@ -314,10 +315,10 @@ CREATE INDEX ended_jobs_by_task ON ended_jobs (task_id) WHERE task_id IS NOT NUL
 CREATE INDEX ended_jobs_by_parent ON ended_jobs (parent_job_id) WHERE parent_job_id IS NOT NULL;
 CREATE INDEX ended_jobs_by_state ON ended_jobs (state, created_at NULLS FIRST) WHERE state <> 'completed';
 CREATE INDEX ended_jobs_ended ON ended_jobs (ended_at NULLS FIRST) WHERE task_id IS NULL;
-CREATE INDEX ended_jobs_run_time ON ended_jobs (run_queued_at NULLS FIRST) WHERE run_state IS NOT NULL;
+CREATE INDEX ended_jobs_run_time ON ended_jobs (run_queued_at NULLS FIRST);
 CREATE INDEX ended_jobs_run_state ON ended_jobs (run_state, run_queued_at NULLS FIRST)
 WHERE run_state NOT IN ('queued', 'running', 'succeeded');
-CREATE INDEX ended_jobs_run_ended ON ended_jobs (run_ended_at NULLS FIRST) WHERE run_state IS NOT NULL;
+CREATE INDEX ended_jobs_run_ended ON ended_jobs (run_ended_at NULLS FIRST);
 
 
 -- Runs that are not in the row of their job: those of steps, and all but the last one of a job.

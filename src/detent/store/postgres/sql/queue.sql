@@ -178,7 +178,7 @@ CROSS JOIN LATERAL unnest(leases.jobs) AS leased (id)
 CROSS JOIN LATERAL (
     SELECT intent, lease_id FROM active_jobs WHERE active_jobs.id = leased.id OFFSET 0
 ) AS jobs
-WHERE leases.until IS NOT NULL AND jobs.lease_id = leases.id
+WHERE leases.until > 0 AND jobs.lease_id = leases.id
     AND jobs.intent = ANY (ARRAY(SELECT json_array_elements_text(:names)))
 GROUP BY jobs.intent;
 
@@ -189,7 +189,7 @@ CROSS JOIN LATERAL unnest(leases.jobs) AS leased (id)
 CROSS JOIN LATERAL (
     SELECT project, lease_id FROM active_jobs WHERE active_jobs.id = leased.id OFFSET 0
 ) AS jobs
-WHERE leases.until IS NOT NULL AND jobs.lease_id = leases.id
+WHERE leases.until > 0 AND jobs.lease_id = leases.id
     AND jobs.project = ANY (ARRAY(SELECT json_array_elements_text(:names)))
 GROUP BY jobs.project;
 
@@ -200,7 +200,7 @@ CROSS JOIN LATERAL unnest(leases.jobs) AS leased (id)
 CROSS JOIN LATERAL (
     SELECT concurrency_key, lease_id FROM active_jobs WHERE active_jobs.id = leased.id OFFSET 0
 ) AS jobs
-WHERE leases.until IS NOT NULL AND jobs.lease_id = leases.id
+WHERE leases.until > 0 AND jobs.lease_id = leases.id
     AND jobs.concurrency_key = ANY (ARRAY(SELECT json_array_elements_text(:names)))
 GROUP BY jobs.concurrency_key;
 
@@ -209,7 +209,8 @@ INSERT INTO leases (id, worker, until, held, jobs)
 SELECT given.id, given.worker, given.until, cardinality(given.jobs), given.jobs
 FROM json_to_recordset(:rows) AS given (id bigint, worker text, until bigint, jobs text[]);
 
--- Leases of jobs that end, or that are not leased any more after the next statements.
+-- Leases of jobs that end, or that are not leased any more after the next statements. The rows go through JSON,
+-- because the server expects more of them then, and looks each lease up by its key.
 -- name: release_leases
 WITH released AS MATERIALIZED (
     SELECT jobs.lease_id, count(*) AS jobs
@@ -220,7 +221,9 @@ WITH released AS MATERIALIZED (
     GROUP BY jobs.lease_id
     ORDER BY jobs.lease_id
 )
-MERGE INTO leases USING released ON leases.id = released.lease_id
+MERGE INTO leases USING json_to_recordset((SELECT json_agg(released) FROM released))
+    AS released (lease_id bigint, jobs integer)
+ON leases.id = released.lease_id
 WHEN MATCHED AND leases.held > released.jobs THEN UPDATE SET held = leases.held - released.jobs
 WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND released.lease_id IS NULL THEN INSERT (id) VALUES (NULL);
@@ -238,7 +241,7 @@ ORDER BY leases.until
 LIMIT :limit;
 
 -- name: shift_all_leases
-UPDATE leases SET until = until - :ahead WHERE until IS NOT NULL;
+UPDATE leases SET until = until - :ahead WHERE until > 0;
 
 -- A heartbeat does not wait: a lease that another transaction has locked keeps its time, and it counts as held.
 -- name: lock_leases

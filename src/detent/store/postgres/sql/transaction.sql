@@ -7,7 +7,8 @@
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
-    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT value FROM system_state WHERE name = 'clock') AS clock,
@@ -20,7 +21,8 @@ SELECT
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
-    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('idle_in_transaction_session_timeout', :idle_ms, true),
     CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
@@ -55,12 +57,14 @@ WHERE datname = current_database() AND usename = current_user
 -- name: plan_freely
 SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true);
+    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true),
+    set_config('enable_bitmapscan', 'on', true);
 
 -- name: plan_by_key
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true);
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
+    set_config('enable_bitmapscan', 'off', true);
 
 -- Every task tree has one root. A writer locks the row of the root: that of the named tasks and jobs, of the
 -- tasks above them, and of the tasks that depend on one of these. Roots never change, so they are found without
