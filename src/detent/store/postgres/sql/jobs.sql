@@ -306,9 +306,14 @@ SELECT
     was.run_tokens_out, was.run_progress, was.run_note, was.run_reserved, was.run_reason
 FROM json_to_recordset(:rows) AS given (id text, run_id text)
 CROSS JOIN LATERAL (
-    SELECT * FROM active_jobs WHERE active_jobs.id = given.id AND run_state IS NOT NULL
+    SELECT id, run_id, run_state, run_attempt, run_fence, run_worker, run_queued_at, run_started_at,
+        run_ended_at, run_outcome, run_exit_code, run_error_class, run_error, run_session_id,
+        run_cost, run_tokens_in, run_tokens_out, run_progress, run_note, run_reserved, run_reason
+    FROM active_jobs WHERE active_jobs.id = given.id AND run_state IS NOT NULL
     UNION ALL
-    SELECT ended_jobs.*, NULL, NULL, false, NULL
+    SELECT id, run_id, run_state, run_attempt, run_fence, run_worker, run_queued_at, run_started_at,
+        run_ended_at, run_outcome, run_exit_code, run_error_class, run_error, run_session_id,
+        run_cost, run_tokens_in, run_tokens_out, run_progress, run_note, run_reserved, run_reason
     FROM ended_jobs WHERE ended_jobs.id = given.id AND run_state IS NOT NULL
     OFFSET 0
 ) AS was
