@@ -168,6 +168,9 @@ class PostgresReader:
         position: int = self._ask(READY["head"]())[0][0]
         return position
 
+    def commit_boundary(self, upto: int) -> int:
+        return upto
+
     def version_of(self, stream: str) -> int:
         version: int = self._ask(READY["version_of"](stream=stream))[0][0]
         return version

@@ -148,6 +148,9 @@ class SqliteReader:
         position: int = self._all(HEAD)[0][0]
         return position
 
+    def commit_boundary(self, upto: int) -> int:
+        return upto
+
     def version_of(self, stream: str) -> int:
         version: int = self._all(VERSION_OF, (stream,))[0][0]
         return version
