@@ -18,8 +18,9 @@ from detent.store.sqlite import SqliteStore
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
+from tests.altered_database import alter
 from tests.cli.conftest import Run
-from tests.cli.databases import alter, opened
+from tests.cli.databases import opened
 
 
 def differences(run: Run, *options: str) -> list[dict[str, Any]]:

@@ -38,3 +38,26 @@ SELECT given.project, given.key, given.digest, given.answer, given.expires_at
 FROM json_populate_recordset(NULL::idempotency_keys, :rows) AS given
 ON CONFLICT (project, key) DO UPDATE SET
     digest = excluded.digest, answer = excluded.answer, expires_at = excluded.expires_at;
+
+-- name: events_after
+SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
+FROM events
+WHERE position > :after AND position <= :upto
+ORDER BY position
+LIMIT :limit;
+
+-- name: events_of_stream
+SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
+FROM events
+WHERE stream = :stream AND position > :after AND position <= :upto
+ORDER BY version
+LIMIT :limit;
+
+-- name: head
+SELECT coalesce(max(position), 0) AS position FROM events;
+
+-- name: version_of
+SELECT coalesce(max(version), 0) AS version FROM events WHERE stream = :stream;
+
+-- name: trim_events
+DELETE FROM events WHERE position <= :upto;

@@ -240,3 +240,13 @@ FOR UPDATE SKIP LOCKED;
 
 -- name: notify
 SELECT pg_notify('detent', '');
+
+-- name: due_leases
+SELECT job_id, fence
+FROM queue
+WHERE worker IS NOT NULL AND lease_until <= :now
+ORDER BY lease_until
+LIMIT :limit;
+
+-- name: shift_leases
+UPDATE queue SET lease_until = lease_until - :ahead WHERE worker IS NOT NULL;
