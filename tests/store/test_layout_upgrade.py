@@ -185,8 +185,7 @@ def test_the_migration_alone_removes_nothing(new: Path, old: Path) -> None:
 UPGRADE = """
 import sys
 from detent.integrity.upgrade import upgrade_sqlite
-from detent.store import layout_upgrade
-from detent.store.sqlite import upgrade
+from detent.store.sqlite import old_layout
 old_layout.CHUNK = int(sys.argv[2])
 upgrade_sqlite(sys.argv[1], 1, lambda what, position: None)
 """
