@@ -138,8 +138,8 @@ CREATE TABLE ended_tasks (
 
 -- ---- jobs and runs ---------------------------------------------------------------------------
 
--- `run_*`: the run whose id is `run_id`, if it is not the run of a plan step; `run_state` is null if there is
--- none. `lane`: null if no worker can claim the job. `asleep`: its time had not come when it was queued.
+-- `run_*`: the run whose id is `run_id`, while the job is running and after it has ended, if it is not the run
+-- of a plan step; `run_state` is null if there is none. `lane`: null if no worker can claim the job. `asleep`: its time had not come when it was queued.
 CREATE TABLE active_jobs (
     id TEXT NOT NULL PRIMARY KEY,
     project TEXT NOT NULL,
@@ -281,7 +281,7 @@ CREATE TABLE ended_jobs (
     )
 ) STRICT, WITHOUT ROWID;
 
--- Runs of plan steps, and earlier runs of a job.
+-- Runs of plan steps, earlier runs of a job, and the last run of a job that waits.
 CREATE TABLE other_runs (
     id TEXT NOT NULL,
     job_id TEXT NOT NULL,
