@@ -13,6 +13,7 @@ from detent.engine import Engine
 from detent.errors import Misconfigured
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
+from detent.integrity.upgrade import upgrade_postgres
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore, log_conversion, schema
@@ -82,9 +83,10 @@ def copy(
             )
 
 
-def upgrade(url: str, progress: Any = lambda _done, _head: None) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        schema.upgrade(connection, url, progress)
+def upgrade(url: str, progress: Any = lambda _what, _at: None) -> None:
+    upgraded = upgrade_postgres(url, START, progress)
+    assert upgraded is not None
+    assert upgraded.anchor == Anchor(**EXPECTED["anchor"])
 
 
 def opened(url: str) -> PostgresStore:
@@ -144,9 +146,10 @@ def test_an_upgrade_that_is_interrupted_anywhere_continues(
     monkeypatch.setattr(log_conversion, "CHUNK", 7)
     positions: list[int] = []
 
-    def stop(done: int, _head: int) -> None:
-        positions.append(done)
-        raise Killed
+    def stop(what: str, position: int) -> None:
+        if what == "convert":
+            positions.append(position)
+            raise Killed
 
     while True:
         try:

@@ -148,8 +148,9 @@ def _body(texts: Sequence[bytes], count: int, streams: Sequence[str]) -> Body:
 def _logged(group: Group, entry: Entry, version: int, at: int, position: int) -> LoggedEvent:
     name, schema, subject, actor = entry.name, entry.schema, entry.subject, entry.actor
     when = at if entry.at is None else entry.at
-    blanked = entry.digest is not None
-    data = "" if blanked else bytes(entry.data).decode()
+    text = bytes(entry.data)
+    # A digest beside data is not believed: the hash chain is computed from the data.
+    data = "" if entry.digest is not None and text == b"null" else text.decode()
     digest = bytes.fromhex(entry.digest) if entry.digest is not None else None
     where = (position, group.stream, version, group.project)
     return LoggedEvent(*where, name, schema, subject, when, actor, data, digest)
@@ -158,9 +159,8 @@ def _logged(group: Group, entry: Entry, version: int, at: int, position: int) ->
 def _from_event(event: LoggedEvent, at: int) -> Entry:
     when = None if event.at == at else event.at
     what = (event.name, event.schema, event.subject, event.actor)
-    if event.digest is not None:
-        return Entry(*what, _NULL, when, event.digest.hex())
-    return Entry(*what, msgspec.Raw(event.data.encode()), when)
+    data = msgspec.Raw(event.data.encode()) if event.data else _NULL
+    return Entry(*what, data, when, None if event.digest is None else event.digest.hex())
 
 
 def _blank_entry(group: Group, entry: Entry, version: int, at: int) -> None:

@@ -3,18 +3,17 @@
 What was converted is in `commits`, so that a conversion that was killed continues.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import psycopg
 
 from detent.store.layout_upgrade import CHUNK, ConvertedCommit, Progress, convert
 from detent.store.postgres.locks import Lock
+from detent.store.postgres.schema import IDLE_LIMIT, TURN
+from detent.store.rows import END_OF_LOG
 from detent.store.types import LoggedEvent
 
-TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
-#: How long a stopped process can hold the lock on the schema.
-IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 ENDS = "SELECT to_position FROM seals"
 HEAD = "SELECT coalesce(max(position), 0) FROM events"
 DONE = """
@@ -24,7 +23,7 @@ DONE = """
 """
 EVENTS = """
     SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
-    FROM events WHERE position > %s ORDER BY position LIMIT %s
+    FROM events WHERE position > %s AND position <= %s ORDER BY position LIMIT %s
 """
 
 
@@ -46,14 +45,19 @@ def convert_log(
 
 def _convert_chunk(connection: psycopg.Connection, ends: Collection[int]) -> int | None:
     """Convert the next events; returns the position of the last one, None if there are none."""
-    rows = connection.execute(EVENTS, [_number(connection, DONE), CHUNK]).fetchall()
+    rows = connection.execute(EVENTS, [_number(connection, DONE), END_OF_LOG, CHUNK]).fetchall()
     events = [LoggedEvent._make(row) for row in rows]
     commits = convert(events, ends)
+    append(connection, commits)
+    return events[-1].position if events else None
+
+
+def append(connection: psycopg.Connection, commits: Sequence[ConvertedCommit]) -> None:
+    """Write converted commits with their positions."""
     _copy(connection, "commits (id, at, events, body)", (each[:4] for each in commits))
     places = ((each.id, each.id) for each in commits)
     _copy(connection, "commit_positions (first_position, commit_id)", places)
     _copy(connection, "stream_commits (stream, commit_id)", _pairs(commits))
-    return events[-1].position if events else None
 
 
 def _pairs(commits: Iterable[ConvertedCommit]) -> Iterable[tuple[str, int]]:

@@ -2,22 +2,22 @@
 together.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import psycopg
 
 from detent import failpoints
 from detent.errors import Misconfigured
-from detent.store.layout_upgrade import Progress
 from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.postgres.locks import Lock
-from detent.store.postgres.log_conversion import IDLE_LIMIT, TURN, convert_log
 
 MIGRATIONS = migrations("detent.store.postgres.migrations")
-#: The migration before which the log is converted.
-LAYOUT_2 = 10
+#: The migration that removes the tables of layout 1. The log is converted before.
+LAYOUT = 10
 
+TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
+#: How long a stopped process can hold the lock on the schema.
+IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
 HAS_EVENTS = "SELECT EXISTS (SELECT FROM events)"
@@ -37,38 +37,41 @@ def applied(connection: psycopg.Connection) -> list[Applied]:
 def bring_up(connection: psycopg.Connection, where: str) -> None:
     """Apply the missing migrations in one transaction. Takes no lock if none is missing.
 
-    Refuses a database of an earlier layout with events: `upgrade` converts it.
+    Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
     """
     if not pending(MIGRATIONS, applied(connection), where):
         return
-    with _explained(where), connection.transaction():
-        connection.execute(IDLE_LIMIT)
-        connection.execute(TURN, [Lock.SCHEMA])
-        known = applied(connection)
-        if 0 < len(known) < LAYOUT_2 and connection.execute(HAS_EVENTS).fetchone() == (True,):
-            raise Misconfigured(
-                f"{where} has the storage layout of an earlier version of detent.",
-                setting="store",
-                hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
-            )
-        _apply(connection, pending(MIGRATIONS, known, where))
+    if has_old_log(connection):
+        raise Misconfigured(
+            f"{where} has the storage layout of an earlier version of detent.",
+            setting="store",
+            hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
+        )
+    apply(connection, where)
 
 
-def upgrade(
-    connection: psycopg.Connection, where: str, progress: Progress = lambda _done, _head: None
-) -> None:
-    """Apply all migrations, and convert the log; continues an upgrade that was interrupted."""
-    with _explained(where):
+def has_old_log(connection: psycopg.Connection) -> bool:
+    """Whether the database has events in layout 1."""
+    known = applied(connection)
+    if not 0 < len(known) < LAYOUT:
+        return False
+    return connection.execute(HAS_EVENTS).fetchone() == (True,)
+
+
+def apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
+    """Apply the missing migrations up to a number in one transaction."""
+    try:
         with connection.transaction():
             connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
             waiting = pending(MIGRATIONS, applied(connection), where)
-            _apply(connection, [each for each in waiting if each.number < LAYOUT_2])
-        if any(each.number == LAYOUT_2 for each in waiting):
-            convert_log(connection, progress)
-        with connection.transaction():
-            connection.execute(TURN, [Lock.SCHEMA])
-            _apply(connection, pending(MIGRATIONS, applied(connection), where))
+            _apply(connection, [each for each in waiting if each.number <= upto])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Misconfigured(
+            f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
+            setting="store",
+            hint="Open it once as the owner of its tables, then run sql/roles.sql.",
+        ) from None
 
 
 def _apply(connection: psycopg.Connection, waiting: Sequence[Migration]) -> None:
@@ -76,16 +79,3 @@ def _apply(connection: psycopg.Connection, waiting: Sequence[Migration]) -> None
         connection.execute(migration.text.encode())
         connection.execute(NOTE, [migration.number, migration.name, migration.digest])
         failpoints.hit("migration.commit")
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Explain a missing privilege."""
-    try:
-        yield
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise Misconfigured(
-            f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
-            setting="store",
-            hint="Open it once as the owner of its tables, then run sql/roles.sql.",
-        ) from None
