@@ -28,8 +28,9 @@ from detent.store.store_url import open_store
 from verification.postgres_server import VARIABLE, Cluster, Server
 
 WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM|MERGE INTO)", re.DOTALL)
-#: Long rows are first sent as a setting of the transaction; the INSERT that follows reads them.
-SENT_AS_SETTING = re.compile(rb"\s*SELECT\s+set_config\('detent\.")
+#: The commit id is a setting of the transaction, which the statements that follow read; positions
+#: are assigned by a function.
+ALLOCATES = re.compile(rb"\s*SELECT\s+(set_config\(\s*'detent\.|sequence_commits\(\))")
 #: Row locks, hint bits and full pages differ between two runs; a missing statement shows as more.
 WAL_TOLERANCE = 0.15
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
@@ -98,8 +99,8 @@ def counted(url: str) -> Counted:
 
 
 def is_write(text: bytes) -> bool:
-    """Whether a statement writes rows, or sends rows that a later statement writes."""
-    if SENT_AS_SETTING.match(text):
+    """Whether a statement writes rows, or allocates what they contain."""
+    if ALLOCATES.match(text):
         return True
     return bool(WRITES.match(text)) and not LOCKS.search(text)
 

@@ -62,13 +62,14 @@ def mutants() -> Mapping[str, Callable[[], None]]:
     from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
     from verification.interleavings.mutants import MUTANTS as INTERLEAVED
     from verification.simulation.mutants import MUTANTS as SIMULATED
+    from verification.store_mutants import MUTANTS as OF_SQLITE
 
     kernel = {each.__name__.replace("_", "-"): each for each, _, _ in VARIANTS}
     return {
         **{name: _broken_kernel(each) for name, each in kernel.items()},
         **{
             name: _patched(each)
-            for name, each in {**SIMULATED, **FAULT_INJECTED, **INTERLEAVED}.items()
+            for name, each in {**SIMULATED, **FAULT_INJECTED, **INTERLEAVED, **OF_SQLITE}.items()
         },
     }
 

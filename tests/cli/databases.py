@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
-
 from detent.store.sqlite import SqliteStore
 
 
@@ -16,10 +14,3 @@ def opened(data: Path) -> Iterator[SqliteStore]:
         yield store
     finally:
         store.close()
-
-
-def alter(file: Path, *statements: str) -> None:
-    connection = apsw.Connection(str(file))
-    for statement in statements:
-        connection.execute(statement).fetchall()
-    connection.close()

@@ -14,8 +14,9 @@ from detent.kernel import commands as c
 from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_task
+from tests.altered_database import alter
 from tests.cli.conftest import Run
-from tests.cli.databases import alter, opened
+from tests.cli.databases import opened
 
 
 def test_a_backup_under_load_is_whole(run: Run, data: Path, job: str) -> None:

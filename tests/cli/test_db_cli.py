@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psutil
 import pytest
 
@@ -18,8 +19,10 @@ from detent.store.sqlite import SqliteStore
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
+from tests.altered_database import alter
 from tests.cli.conftest import Run
-from tests.cli.databases import alter, opened
+from tests.cli.databases import opened
+from tests.store import old_databases
 
 
 def differences(run: Run, *options: str) -> list[dict[str, Any]]:
@@ -208,6 +211,8 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0006_lanes",
         "0007_reservations",
         "0008_limits",
+        "0009_commits",
+        "0010_layout",
     ]
     assert not (data / "detent.db").exists()
     assert "Created" in run("db", "init").stdout
@@ -220,13 +225,32 @@ def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> 
     printed = run("db", "sql").stdout
     data.mkdir(mode=0o700)
     (data / "detent.db").touch(0o600)
-    alter(data / "detent.db", printed)
+    apsw.Connection(str(data / "detent.db")).execute(printed).fetchall()
     assert json.loads(run("db", "status", "--json").stdout)["waiting"] == []
     assert run("db", "sql").stdout == ""
     assert run("db", "sql", "--all").stdout == printed
     with opened(data) as store:
         submit_job(Engine(store))
     run("verify")
+
+
+def test_a_database_of_an_earlier_layout_is_upgraded(run: Run, data: Path, tmp_path: Path) -> None:
+    with opened(data) as store:
+        for _ in range(3):
+            submit_job(Engine(store))
+        before = picture(store)
+    (data / "detent.db").rename(tmp_path / "new.db")
+    old_databases.copy(tmp_path / "new.db", data / "detent.db")
+    refused = run("jobs", code=7).stderr
+    assert "storage layout of an earlier version" in refused
+    assert "detent db upgrade" in refused
+    run("db", "backup", str(tmp_path / "backup.db"))
+    done = json.loads(run("db", "upgrade", "--json").stdout)
+    assert (done["applied"], done["events"]) == (["0009_commits", "0010_layout"], 3)
+    with opened(data) as store:
+        assert picture(store) == before
+    run("verify")
+    assert "current schema" in run("db", "upgrade").stdout
 
 
 # ---- trim --------------------------------------------------------------------------------------

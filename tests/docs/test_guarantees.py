@@ -11,6 +11,7 @@ from tools.mutants import PASSED
 from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
 from verification.interleavings.mutants import MUTANTS as INTERLEAVED
 from verification.simulation import MUTANTS as SIMULATED
+from verification.store_mutants import MUTANTS as OF_SQLITE
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARANTEES = (ROOT / "docs/guarantees.md").read_text("utf-8")
@@ -48,7 +49,7 @@ def rows() -> dict[str, str]:
 
 def test_the_page_of_mutants_has_each_of_them_once() -> None:
     kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
-    assert set(rows()) == {*SIMULATED, *FAULT_INJECTED, *INTERLEAVED, *kernel}
+    assert set(rows()) == {*SIMULATED, *FAULT_INJECTED, *INTERLEAVED, *OF_SQLITE, *kernel}
     assert len(rows()) >= 20
 
 
@@ -61,6 +62,6 @@ def test_enough_mutants_pass_the_ordinary_tests() -> None:
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
     known = {
         *("search", "simulation", "failpoints", "races", "images", "disk"),
-        *("credentials", "interleavings"),
+        *("credentials", "interleavings", "conformance"),
     }
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

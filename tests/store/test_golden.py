@@ -11,6 +11,7 @@ from detent.cli.main import cli
 from detent.engine import Engine
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
+from detent.integrity.upgrade import upgrade_sqlite
 from detent.integrity.verify import verify
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit, picture
@@ -25,6 +26,7 @@ OLD = sorted(GOLDEN.glob("*.db.gz"))
 def unpacked(golden: Path, to: Path) -> SqliteStore:
     to.mkdir(exist_ok=True)
     (to / "detent.db").write_bytes(gzip.decompress(golden.read_bytes()))
+    upgrade_sqlite(str(to / "detent.db"), START + DAY_US, lambda *_: None)
     return SqliteStore(to / "detent.db", VirtualClock(START + DAY_US))
 
 

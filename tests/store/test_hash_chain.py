@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from detent.engine import Engine
@@ -23,6 +22,7 @@ from detent.store.types import ChainBlock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
+from tests import altered_database
 
 
 @pytest.fixture
@@ -64,10 +64,7 @@ def anchor(store: Store) -> Anchor:
 
 def alter(store: SqliteStore, *statements: str) -> None:
     """Change the file behind the store's back."""
-    connection = apsw.Connection(str(store.path))
-    for statement in statements:
-        connection.execute(statement).fetchall()
-    connection.close()
+    altered_database.alter(store.path, *statements)
 
 
 # ---- extending ---------------------------------------------------------------------------------
@@ -306,7 +303,6 @@ def test_a_broken_chain_cannot_be_accepted(sqlite: SqliteStore, clock: VirtualCl
 # ---- anchors -----------------------------------------------------------------------------------
 
 CUT: list[Callable[[ChainBlock], str]] = [
-    lambda kept: "DROP TRIGGER events_keep_the_last",
     lambda kept: f"DELETE FROM events WHERE position > {kept.to_position}",
     lambda kept: f"DELETE FROM seals WHERE to_position > {kept.to_position}",
     lambda kept: "DELETE FROM system_state WHERE name = 'sealed'",

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import psycopg
 import pytest
 
 from detent.engine import Engine
-from detent.errors import Refused
+from detent.errors import Misconfigured, Refused
 from detent.integrity import hash_chain
 from detent.integrity.audit import Difference
 from detent.integrity.rebuild import rebuild
+from detent.integrity.upgrade import upgrade_sqlite
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -26,6 +26,7 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
 from detent.transfer.store_move import move
+from tests.store import old_databases
 
 #: Rows as a version without events of limits left them.
 OLD = {
@@ -170,11 +171,12 @@ def taken_over(store: Store) -> list[Difference]:
 
 def test_sqlite_takes_over_what_was_set_before(tmp_path: Path) -> None:
     path = tmp_path / "detent.db"
-    SqliteStore(path).close()
-    raw = apsw.Connection(str(path))
-    raw.execute(UNDO).fetchall()
+    raw = old_databases.empty(path, upto=7)
     raw.executemany(PUT.format("?"), OLD.items()).fetchall()
     raw.close()
+    with pytest.raises(Misconfigured, match="storage layout"):
+        SqliteStore(path)
+    upgrade_sqlite(str(path), 1, lambda *_: None)
     store = SqliteStore(path)
     assert taken_over(store) == []
     store.close()

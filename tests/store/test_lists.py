@@ -47,7 +47,14 @@ ASKED = {
     ),
     "newest jobs": (Query("jobs", {}, "created_at", True, LATER), "jobs_by_time"),
     "failed jobs": (Query("jobs", {"state": "failed"}, "created_at", True), "jobs_by_state"),
-    "old jobs": (Query("jobs", {"task_id": None, "ended_at": ("<", 9)}, "ended_at"), "jobs_ended"),
+    "old jobs": (
+        Query(
+            "jobs",
+            {"task_id": None, "created_at": ("<", 9), "state_at": ("<", 9)},
+            "created_at",
+        ),
+        "jobs_by_time",
+    ),
     "newest runs": (Query("runs", {}, "queued_at", True, LATER), "runs_by_time"),
     "failed runs": (Query("runs", {"state": ["failed"]}, "queued_at", True), "runs_by_state"),
     "last run": (Query("runs", {}, "ended_at", True), "runs_ended"),
@@ -77,15 +84,122 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection
     opened.close()
 
 
+#: The tables and views of SQLite that a list reads, and what it may sort: the running jobs.
+RUNNING = "active_jobs USING INDEX active_jobs_by_state (state=?)"
+#: The lists that read each index of SQLite. Tasks and jobs are in two tables each.
+INDEXES = {
+    "tasks_by_": ("active_tasks_by_", "ended_tasks_by_"),
+    "jobs_by_time": ("active_jobs_by_state", "ended_jobs_by_time"),
+    "jobs_by_state": ("active_jobs_by_state", "ended_jobs_by_state"),
+    "runs_by_time": ("ended_jobs_run_queued", "other_runs_queued"),
+    "runs_by_state": ("ended_jobs_run_state", "other_runs_by_state"),
+    "runs_ended": ("ended_jobs_run_ended", "other_runs_ended"),
+}
+
+
+def of_sqlite(index: str) -> list[str]:
+    for known, names in INDEXES.items():
+        if index.startswith(known):
+            return [index.replace(known, name) for name in names]
+    return [index]
+
+
+def steps(sqlite: apsw.Connection, query: Query) -> list[str]:
+    text, values = asked(query, TAG_IN_JSON_EACH)
+    return [row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
 @pytest.mark.parametrize("name", ASKED)
 def test_sqlite_walks_an_index_in_order(sqlite: apsw.Connection, name: str) -> None:
     query, index = ASKED[name]
-    text, values = asked(query, TAG_IN_JSON_EACH)
-    plan = "\n".join(row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {text}", values))
-    assert f"INDEX {index}" in plan or f"SEARCH {index} USING PRIMARY KEY" in plan, plan
-    if query.after is not None:  # it begins where the last page ended
-        assert plan.startswith("SEARCH"), plan
-    assert "FOR ORDER BY" not in plan, plan  # the last term alone may be put in order
+    plan = steps(sqlite, query)
+    whole = "\n".join(plan)
+    for each in of_sqlite(index):
+        assert f"INDEX {each}" in whole or f"SEARCH {each} USING PRIMARY KEY" in whole, whole
+    for step, following in zip(plan, [*plan[1:], ""], strict=True):
+        assert not step.startswith("SCAN") or "USING INDEX" in step, whole
+        assert "CO-ROUTINE" not in step, whole
+        if query.after is not None:  # it begins where the last page ended
+            assert not step.startswith("SCAN"), whole
+        if "FOR ORDER BY" in following and "LAST TERM" not in following:
+            assert (query.table, step) == ("runs", f"SEARCH {RUNNING}"), whole
+
+
+def filled(sqlite: apsw.Connection, count: int) -> None:
+    """Active and ended tasks and jobs in several states."""
+    sqlite.execute(f"""
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
+        INSERT INTO ended_jobs (id, project, state, state_at, intent, priority, rank, root_id,
+            queued_at, not_before, attempt, lost, fence, runs, run_id, plan_version, replans,
+            created_at, ended_at, resuming, failures, plan_wanted, waited, result, options,
+            version, payload, commits, run_state, run_attempt, run_fence, run_worker, run_queued_at,
+            run_started_at, run_ended_at, run_cost, run_tokens_in, run_tokens_out)
+        SELECT 'e' || n, 'p', iif(n % 50, 'completed', 'failed'), n, 'x', 'P2', n, 'e' || n, 0, 0,
+            1, 0, 1, 1, 'e' || n || '-r1', 0, 0, n, n, 0, '{{}}', 0, 0, 'null', '{{}}', 6,
+            'null', '', iif(n % 50, 'succeeded', 'failed'), 1, 1, 'w', n, n, n, 0, 0, 0 FROM n;
+    """)
+    sqlite.execute(f"""
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
+        INSERT INTO active_jobs (id, project, state, state_at, intent, priority, rank, root_id,
+            queued_at, not_before, attempt, lost, fence, runs, plan_version, replans, created_at,
+            resuming, failures, plan_wanted, waited, result, options, version, payload, commits,
+            lane, due_at)
+        SELECT 'a' || n, 'p', iif(n % 1000, 'waiting', 'queued'), n, 'x', 'P2', n, 'a' || n, 0, 0,
+            0, 0, 0, 0, 0, 0, n, 0, '{{}}', 0, 0, 'null', '{{}}', 1, 'null', '',
+            iif(n % 1000, NULL, 'x'), 0 FROM n;
+    """)
+
+
+#: Lists of jobs and runs that are shown often.
+OFTEN = {
+    **{name: query for name, (query, _) in ASKED.items() if query.table in ("jobs", "runs")},
+    "queued jobs": Query("jobs", {"state": "queued"}, "created_at", True, limit=10),
+    "jobs by id": Query("jobs", {"id": ["a5", "e7"]}, limit=2),
+    "a run": Query("runs", {"id": "e7-r1"}, limit=1),
+    "runs of jobs": Query("runs", {"job_id": ["a5", "e7"]}, "queued_at", limit=10),
+    "runs by id": Query("runs", {}, "id", after=("e5-r1", "e5-r1"), limit=10),
+    "what a worker holds": Query("queue", {"worker": "w"}, limit=1),
+    "work that can be claimed": Query("queue", {"job_id": "a1000"}, limit=1),
+}
+
+
+def work_of(sqlite: apsw.Connection, query: Query) -> int:
+    """How many instructions of SQLite's machine a list takes, in hundreds."""
+    text, values = asked(query._replace(limit=10), TAG_IN_JSON_EACH)
+    taken = 0
+
+    def count() -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    sqlite.set_progress_handler(count, 100)
+    try:
+        sqlite.execute(text, values).fetchall()
+    finally:
+        sqlite.set_progress_handler(None)
+    return taken
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[apsw.Connection]]:
+    made = []
+    for count in (10, 10_000, 1_000_000):
+        path: Path = tmp_path_factory.mktemp("sizes") / "detent.db"
+        SqliteStore(path).close()
+        made.append(apsw.Connection(str(path)))
+        made[-1].execute("PRAGMA synchronous = OFF")
+        filled(made[-1], count)
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_list_costs_the_same_with_a_million_rows(sizes: list[apsw.Connection], name: str) -> None:
+    small, medium, large = (work_of(each, OFTEN[name]) for each in sizes)
+    assert steps(sizes[0], OFTEN[name]) == steps(sizes[2], OFTEN[name])
+    assert large <= 2 * max(small, medium) + 60, (small, medium, large)
 
 
 FILL = f"""

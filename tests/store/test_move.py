@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
-import apsw
 import pytest
 
 from detent.engine import Engine
@@ -26,6 +25,7 @@ from detent.testing.conformance.work_actions import (
     submit_task,
 )
 from detent.transfer.store_move import move
+from tests.altered_database import alter
 
 LEASE_US = 30_000_000
 WAYS = {"key": Idempotency("p", "once", "digest")}
@@ -115,9 +115,7 @@ def test_nothing_is_mixed_with_what_is_there(case: Case, postgres_url: str) -> N
 
 
 def test_what_is_damaged_stays_where_it_is(case: Case, postgres_url: str) -> None:
-    tampering = apsw.Connection(str(source(case).path))
-    tampering.execute("UPDATE jobs SET fence = 7")
-    tampering.close()
+    alter(source(case).path, "UPDATE jobs SET fence = 7")
     with pytest.raises(Broken, match="damaged"):
         move(source(case), postgres_url, LEASE_US)
     store = open_store(postgres_url, case.clock)

@@ -18,7 +18,6 @@ from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Failed
 from detent.store.postgres.error_mapping import explained
-from detent.store.postgres.locks import Lock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import (
@@ -126,16 +125,15 @@ def test_a_connection_cut_before_the_commit(url: str) -> None:
 
 
 def test_a_connection_cut_while_it_commits(url: str) -> None:
-    """Here it waits for the lock to append, so nothing was written; the caller cannot know that."""
-    with opened(url) as engine, beside(url) as other:
-        other.execute("SELECT pg_advisory_lock(%s::integer, 0)", [Lock.APPEND])
+    """Here it waits for the log, so nothing was written; the caller cannot know that."""
+    with opened(url) as engine, beside(url) as other, other.transaction():
+        other.execute("LOCK TABLE commits IN SHARE MODE")
         results: list[Any] = []
         ask = [CommandRequest(c.SubmitJob("j", "p", "dig"), PERSON)]
         thread = threading.Thread(target=lambda: results.extend(engine.execute(ask)))
         thread.start()
-        until(lambda: cut_others(other, wait_event="advisory") == 1, "the writer waits")
+        until(lambda: cut_others(other, wait_event="relation") == 1, "the writer waits")
         thread.join(DEADLINE_S)
-        other.execute("SELECT pg_advisory_unlock_all()")
         assert isinstance(results[0], Unavailable)
         assert "It is not known whether the commit was written" in results[0].message
         with engine.store.read() as view:
@@ -193,7 +191,7 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
         other.execute("""
             CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
-            CREATE TRIGGER no_space BEFORE INSERT ON events EXECUTE FUNCTION no_space();
+            CREATE TRIGGER no_space BEFORE INSERT ON commits EXECUTE FUNCTION no_space();
         """)
         (result,) = engine.execute(
             [CommandRequest(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
@@ -203,7 +201,7 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
         with engine.store.read() as view:
             ((still, _),) = view.jobs([job])
         assert still == claimed.job
-        other.execute("DROP TRIGGER no_space ON events")
+        other.execute("DROP TRIGGER no_space ON commits")
         assert complete(engine, claimed) == "completed"
         audit(engine.store)
 

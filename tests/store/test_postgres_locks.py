@@ -36,7 +36,7 @@ from detent.testing.conformance.work_actions import (
     submit_task,
     together,
 )
-from tests.store.postgres_scene import beside, opened, store_of
+from tests.store.postgres_scene import beside, opened, store_of, until
 
 PLAN = {"steps": [{"name": "call", "capabilities_required": ["phone"]}]}
 
@@ -137,8 +137,8 @@ def test_a_claim_passes_over_work_whose_root_is_being_changed(postgres_url: str)
         submit_task(engine, parent_id=top)
         lone, free = submit_job(engine), submit_job(engine)
         with other.transaction():
-            other.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", [top])
-            other.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [lone])
+            other.execute("SELECT FROM active_tasks WHERE id = %s FOR UPDATE", [top])
+            other.execute("SELECT FROM active_jobs WHERE id = %s FOR UPDATE", [lone])
             other.execute("SET LOCAL lock_timeout = 0")
             assert [each.job.id for each in claim(engine, 10)] == [free]
         assert len(claim(engine, 10)) == 3
@@ -147,12 +147,12 @@ def test_a_claim_passes_over_work_whose_root_is_being_changed(postgres_url: str)
 def test_a_heartbeat_does_not_wait_for_who_changes_a_lease(postgres_url: str) -> None:
     with opened(postgres_url) as engine, beside(postgres_url) as other:
         jobs = [submit_job(engine), submit_job(engine)]
-        held = claim(engine, 2)
-        grants = {each.grant[:2] for each in held}
+        grants = {claim_one(engine).grant[:2] for _ in jobs}
         until = "SELECT lease_until FROM queue WHERE job_id = %s"
         before = [other.execute(until, [job]).fetchone() for job in jobs]
         with other.transaction():
-            other.execute("SELECT FROM queue WHERE job_id = %s FOR UPDATE", [jobs[0]])
+            locked = "SELECT FROM leases WHERE %s = ANY (jobs) FOR UPDATE"
+            other.execute(locked, [jobs[0]])
             assert engine.renew("w1", sorted(grants)) == grants
         after = [other.execute(until, [job]).fetchone() for job in jobs]
         assert after[0] == before[0]
@@ -167,9 +167,9 @@ def test_no_writer_waits_for_a_root_out_of_order(postgres_url: str) -> None:
         with engine.store.write() as tx:
             assert list(tx.dependents([first])) == [(first, second)]
             with pytest.raises(psycopg.errors.LockNotAvailable):
-                other.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE NOWAIT", [second])
+                other.execute("SELECT FROM active_tasks WHERE id = %s FOR UPDATE NOWAIT", [second])
         with other.transaction():
-            other.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", [second])
+            other.execute("SELECT FROM active_tasks WHERE id = %s FOR UPDATE", [second])
             with pytest.raises(Refused) as caught, engine.store.write() as tx:
                 tx.dependents([first])
             assert caught.value.code == "version_conflict"
@@ -269,7 +269,7 @@ def walked(url: str, lane: Lane, floor: int) -> int:
         connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
         lanes = json.dumps([dict(zip(("lane", "project", "key"), lane, strict=True), floor=floor)])
         connection.execute(numbered(SQL["lane_floors"]), [lanes])
-        query = "SELECT pg_stat_get_xact_tuples_returned('queue_lanes'::regclass)"
+        query = "SELECT pg_stat_get_xact_tuples_returned('active_jobs_lanes'::regclass)"
         (count,) = connection.execute(query).fetchone() or (0,)
         return int(count)
 
@@ -297,13 +297,39 @@ def test_a_claim_does_not_walk_past_what_was_claimed_during_a_read(
         assert walked(postgres_url, lane, store_of(engine)._lanes._floors[lane]) < 10
 
 
+UPDATES = """
+    SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'active_jobs'
+"""
+
+
+def test_a_claim_is_a_hot_update(postgres_url: str) -> None:
+    """It changes no column of an index, and there is room for it on the page of the row."""
+    count = 2_000
+    with opened(postgres_url) as engine:
+        for _ in range(count // 100):
+            jobs = [c.SubmitJob(new_id(), "p", "dig", payload={"n": "x" * 80}) for _ in range(100)]
+            engine.execute([CommandRequest(each, PERSON, fresh=True) for each in jobs])
+        assert sum(len(claim(engine, 100)) for _ in range(count // 100)) == count
+
+    def updated() -> tuple[int, int]:
+        with beside(postgres_url) as connection:
+            all_of_them, hot = connection.execute(UPDATES).fetchone() or (0, 0)
+        return int(all_of_them), int(hot)
+
+    until(lambda: updated()[0] == count, "the server has counted the updates of closed sessions")
+    assert updated()[1] >= 0.95 * count
+
+
 def test_a_claim_does_not_walk_past_work_under_a_full_key(postgres_url: str) -> None:
     with opened(postgres_url) as engine, beside(postgres_url) as connection:
         submit_job(engine, concurrency_key="rope")
         claim_one(engine)
         connection.execute("""
-            INSERT INTO queue SELECT 'x' || n, 'x' || n, 'p', 'dig', n, 0, false, 'rope'
-            FROM generate_series(1, 500) AS n
+            INSERT INTO active_jobs
+            SELECT (json_populate_record(active_jobs, json_build_object(
+                'id', 'x' || n, 'root_id', 'x' || n, 'rank', n, 'state', 'queued', 'lease_id', NULL
+            ))).*
+            FROM active_jobs, generate_series(1, 500) AS n
         """)
         connection.execute("INSERT INTO arrivals VALUES (DEFAULT, 'dig', 'p', 'rope', 1)")
         free = submit_job(engine)

@@ -9,11 +9,21 @@ from typing import Any
 import psycopg
 import pytest
 
+from detent.engine import CommandRequest
 from detent.kernel import commands as c
+from detent.store.codec import event_digest
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Connection, Pool
 from detent.testing.conformance import CHECKS, run
-from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
+from detent.testing.conformance.work_actions import (
+    PERSON,
+    claim,
+    claim_one,
+    complete,
+    completion,
+    do,
+    submit_job,
+)
 from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, store_of, until
 
 # ---- sessions ----------------------------------------------------------------------------------
@@ -100,15 +110,24 @@ def test_the_runtime_role_can_do_its_work(runtime_url: str) -> None:
     for check in ("a_deleted_task_leaves_nothing_but_its_events", "a_batch_of_a_thousand"):
         run(CHECKS[check], lambda clock: PostgresStore(runtime_url, clock))
         with beside(re.sub(r"\?.*", "", runtime_url)) as owner:
-            owner.execute("TRUNCATE events, tasks, jobs, runs, queue, arrivals, checkpoints")
+            owner.execute("""
+                TRUNCATE commits, commit_positions, sequencer_turns, stream_commits, tombstones,
+                    active_tasks, ended_tasks, active_jobs, ended_jobs, leases, checkpoints
+            """)
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE events SET data = '{}'",
-        "DELETE FROM events",
-        "TRUNCATE events",
+        "UPDATE commits SET body = '[]'",
+        "DELETE FROM commits",
+        "TRUNCATE commits",
+        "INSERT INTO commit_positions VALUES (1, 1)",
+        "UPDATE commit_positions SET first_position = 7",
+        "UPDATE sequencer_turns SET position = 0",
+        "DELETE FROM tombstones",
+        "DELETE FROM stream_commits",
+        "SELECT setval('commit_ids', 1024)",
         "UPDATE seals SET count = 0",
         "DELETE FROM schema_migrations",
         "CREATE FUNCTION blank_events(json, int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -119,13 +138,45 @@ def test_the_runtime_role_cannot_change_the_log(runtime_url: str, statement: str
         runtime.execute(statement.encode())
 
 
+BLANK_ALL = """
+    SELECT blank_events(json_agg(json_build_object(
+        'commit', commit_id, 'stream', stream, 'version', version, 'digest', repeat('0', 64)
+    )))
+    FROM events JOIN commit_positions ON first_position <= position
+"""
+
+
 def test_only_deleted_work_is_blanked(runtime_url: str) -> None:
     with opened(runtime_url) as engine, beside(runtime_url) as runtime:
         job = submit_job(engine)
-        everything = "SELECT json_agg(json_build_object('position', position, 'digest', '00'))"
-        runtime.execute(f"SELECT blank_events(({everything} FROM events))".encode())
         with engine.store.read() as view:
-            assert all(event.data for event in view.events(0, 10, stream=job))
+            before = view.events(0, 10)
+        runtime.execute(BLANK_ALL)
+        with engine.store.read() as view:
+            assert view.events(0, 10) == before
+            assert [event.stream for event in before] == [job]
+
+
+def test_blanking_leaves_the_other_events_of_a_commit_as_they_are(runtime_url: str) -> None:
+    """Two jobs that were submitted and ended in the same transactions; one of them is deleted."""
+    payload = {"text": "Zo\u00eb \u0000 \\ 1.10", "n": 1.10}
+    with opened(runtime_url) as engine, beside(runtime_url) as runtime:
+        submitted = [c.SubmitJob(name, "p", "dig", payload=payload) for name in ("kept", "gone")]
+        engine.execute([CommandRequest(each, PERSON) for each in submitted])
+        engine.execute([CommandRequest(completion(each), PERSON) for each in claim(engine, 2)])
+        with engine.store.read() as view:
+            before = {event.position: event for event in view.events(0, 100)}
+        engine.do(c.DeleteJob("gone"), PERSON)
+        for _ in range(2):
+            with engine.store.read() as view:
+                after = view.events(0, 100)
+            changed = {each.position for each in after if before.get(each.position) != each}
+            assert {each.stream for each in after if each.position in changed} == {"gone"}
+            blanked = [each for each in after if each.position in changed and each.data == ""]
+            assert len(blanked) == 6
+            for each in blanked:
+                assert each.digest == event_digest(before[each.position])
+            runtime.execute(BLANK_ALL)  # what has a digest, or was not deleted, keeps it
 
 
 # ---- the notifier ------------------------------------------------------------------------------

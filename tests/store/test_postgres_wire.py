@@ -10,18 +10,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from detent.engine import Claimed, CommandRequest, Engine
-from detent.errors import DetentError, Unavailable
+from detent.engine import Claimed, Engine
+from detent.errors import Unavailable
 from detent.ids import new_id
 from detent.integrity.hash_chain import next_chain_block
 from detent.kernel import commands as c
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Query
-from detent.store.postgres.locks import Lock
 from detent.store.postgres.silent_sessions import SilentSessions
 from detent.testing.audit import audit
 from detent.testing.conformance.work_actions import (
-    PERSON,
     claim_one,
     completion,
     job_of,
@@ -39,7 +37,6 @@ HOLD_S = 0.3
 LONGER_S = 2.0
 #: Within this the others go on. It has room for a busy machine, and none for the usual minute.
 GOES_ON_S = 20.0
-END_OF_ROUND_TRIP = b"S\0\0\0\4"
 
 
 @pytest.fixture
@@ -87,28 +84,6 @@ def messages_of_a_report(proxy: Proxy, engine: Engine, direct: Engine) -> int:
     assert outcome(engine, completion(held)) == "completed"
     proxy.gate = pass_on
     return counted.count
-
-
-# ---- one write ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("prepare", ["yes", "no"])
-def test_the_turn_to_append_shares_a_write_with_the_end_of_its_round_trip(
-    proxy: Proxy, versioned_url: str, prepare: str
-) -> None:
-    """No process can be stopped between the two, however much it writes."""
-    reads: list[bytes] = []
-    turn = b"%d" % Lock.APPEND
-    with opened(f"{proxy.url(versioned_url)}&notifier=no&prepare={prepare}") as engine:
-        proxy.on_read = lambda _link, data: reads.append(data)
-        for count in (1, 1, 3, 10, 12, 15, 20, 40, 400):
-            jobs = [c.SubmitJob(new_id(), "p", "dig") for _ in range(count)]
-            results = engine.execute([CommandRequest(each, PERSON, fresh=True) for each in jobs])
-            assert not [each for each in results if isinstance(each, DetentError)]
-        audit(engine.store)
-    turns = [read for read in reads if turn in read]
-    assert len(turns) == 9
-    assert [read[-5:] for read in turns] == [END_OF_ROUND_TRIP] * 9
 
 
 # ---- cut ---------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from detent.testing.conformance.work_actions import (
     submit_job,
     submit_task,
 )
+from tests.altered_database import alter
 
 LEASE_US = 30_000_000
 
@@ -107,7 +108,7 @@ def test_every_table_of_rows_is_emptied_first(tmp_path: Path) -> None:
         tx.clear_rows()
     found = apsw.Connection(str(tmp_path / "detent.db"))
     left = {table: found.execute(f"SELECT count(*) FROM {table}").get for table in REBUILT}
-    kept = found.execute("SELECT count(*) FROM events").get
+    kept = found.execute("SELECT count(*) FROM commits").get
     found.close()
     assert set(left.values()) == {0}
     assert kept
@@ -118,9 +119,7 @@ def test_every_table_of_rows_is_emptied_first(tmp_path: Path) -> None:
 def test_a_damaged_log_leaves_the_rows_alone(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "detent.db")
     submit_job(Engine(store))
-    tampering = apsw.Connection(str(tmp_path / "detent.db"))
-    tampering.execute("UPDATE events SET name = 'unheard_of' WHERE position = 1")
-    tampering.close()
+    alter(tmp_path / "detent.db", "UPDATE events SET name = 'unheard_of' WHERE position = 1")
     before = rows(store)
     with pytest.raises(Broken, match="The log itself is damaged"):
         rebuild(store, LEASE_US)

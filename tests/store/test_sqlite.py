@@ -309,4 +309,6 @@ def test_finished_work_leaves_the_queue(store: SqliteStore) -> None:
     for claimed in claim(engine, 10):
         complete(engine, claimed)
     with store.read() as view:
-        assert view._all("SELECT count(*) FROM queue") == [(0,)]
+        for table in ("queue", "active_jobs", "leases"):
+            assert view.raw(f"SELECT count(*) FROM {table}") == [(0,)]
+        assert view.raw("SELECT count(*) FROM ended_jobs") == [(10,)]

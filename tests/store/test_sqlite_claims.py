@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from detent.kernel.entities import Job
 from detent.kernel.lane import lane_for, suits
 from detent.store.sqlite import SqliteStore, claims
 from detent.store.sqlite.writer import SqliteWriter
-from detent.store.types import Candidate, Changes, ClaimFilter, LeaseRow, QueueRow
+from detent.store.types import Candidate, Changes, ClaimFilter, LeaseRow, NewJob, QueueRow
 from detent.testing.clock import START, VirtualClock
 
 INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
@@ -34,6 +35,19 @@ def undone(store: SqliteStore) -> Iterator[SqliteWriter]:
     with suppress(Undone), store.write() as tx:
         yield tx
         raise Undone
+
+
+def queued(rows: list[QueueRow]) -> Changes:
+    """New jobs that are in the queue."""
+    jobs = [
+        Job(
+            *(row.job_id, row.project, "queued", 0, row.intent, "P2", row.rank, row.root_id),
+            concurrency_key=row.concurrency_key,
+        )
+        for row in rows
+    ]
+    versions = {row.job_id: 1 for row in rows}
+    return Changes(versions=versions, new_jobs=[NewJob(job, None) for job in jobs], queue=rows)
 
 
 # ---- the same as reading all rows ------------------------------------------------------------
@@ -98,14 +112,14 @@ def test_a_claim_finds_what_a_full_scan_would(
     ]
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
         patch.setattr(claims, "LOOKED_PAST", looked_past)
-        tx.save(Changes(queue=rows))
+        tx.save(queued(rows))
         assert tx.claimable(claim_filter, limit, START) == expected(rows, claim_filter, limit)
 
 
 def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:
     row = QueueRow("job", "root", "barn", "dig", 1, 0, None, "dig")
     with store.write() as tx:
-        tx.save(Changes(queue=[row]))
+        tx.save(queued([row]))
         tx.save(Changes(leases=[LeaseRow("job", "ann", 1, START + 1)]))
         assert not tx.claimable(ClaimFilter(), 1, START)
         assert not tx.claimable(ClaimFilter(intents=["dig"]), 1, START)
@@ -148,7 +162,7 @@ def with_others(
     mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key, "dig")
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:
-        tx.save(Changes(queue=[mine, *others]))
+        tx.save(queued([mine, *others]))
         return steps(tx, claim_filter)
 
 
@@ -194,7 +208,70 @@ def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteSto
         for at in range(6_000)
     ]
     with store.write() as tx:
-        tx.save(Changes(queue=rows))
+        tx.save(queued(rows))
         for awake in (5_000, 6_000):
             tx.claimable(ClaimFilter(), 1, START + 1)
-            assert tx._all("SELECT count(*) FROM queue WHERE asleep = 0") == [(awake,)]
+            assert tx._all("SELECT count(*) FROM active_jobs WHERE asleep = 0") == [(awake,)]
+
+
+# ---- leases ----------------------------------------------------------------------------------
+
+
+def leased(store: SqliteStore) -> list[tuple[int, int]]:
+    """The time of each lease, and how many jobs it holds."""
+    with store.read() as view:
+        return [(until, held) for until, held in view.raw("SELECT until, held FROM leases")]
+
+
+def held_by_one_lease(store: SqliteStore, count: int) -> list[tuple[str, int]]:
+    rows = [
+        QueueRow(f"job-{at}", f"job-{at}", "barn", "dig", at, 0, None, "dig") for at in range(count)
+    ]
+    with store.write() as tx:
+        tx.save(queued(rows))
+        for job, _ in tx.jobs([row.job_id for row in rows]):
+            claimed = job._replace(state="running", worker="ann", fence=1)
+            tx.save(Changes(versions={job.id: 2}, jobs=[claimed]))
+        tx.save(Changes(leases=[LeaseRow(row.job_id, "ann", 1, START + 10) for row in rows]))
+    return [(row.job_id, 1) for row in rows]
+
+
+def test_jobs_that_are_claimed_together_have_one_lease(store: SqliteStore) -> None:
+    grants = held_by_one_lease(store, 3)
+    assert leased(store) == [(START + 10, 3)]
+    with store.write() as tx:
+        assert tx.renew("ann", grants, START + 20) == set(grants)
+    assert leased(store) == [(START + 20, 3)]
+    with store.write() as tx:
+        assert tx.lease_counts(["intent:dig", "project:yard"]) == {
+            "intent:dig": 3,
+            "project:yard": 0,
+        }
+        assert set(tx.due(10, START + 20).leases) == set(grants)
+        assert tx.due(10, START + 19).leases == []
+
+
+def test_a_job_that_is_not_renewed_keeps_its_time(store: SqliteStore) -> None:
+    grants = held_by_one_lease(store, 3)
+    with store.write() as tx:
+        assert tx.renew("ann", [grants[0], grants[2], ("job-1", 7)], START + 20) == {
+            grants[0],
+            grants[2],
+        }
+        assert tx.due(10, START + 10).leases == [grants[1]]
+    assert sorted(leased(store)) == [(START + 10, 1), (START + 20, 2)]
+    with store.write() as tx:
+        assert tx.renew("ben", grants, START + 30) == set()
+
+
+def test_a_lease_without_jobs_is_deleted(store: SqliteStore) -> None:
+    held_by_one_lease(store, 3)
+    with store.write() as tx:
+        tx.save(Changes(unqueued=["job-0"]))
+    assert leased(store) == [(START + 10, 2)]
+    with store.write() as tx:
+        tx.save(Changes(queue=[QueueRow("job-1", "job-1", "barn", "dig", 1, 0, None, "dig")]))
+        [(job, version)] = tx.jobs(["job-2"])
+        done = job._replace(state="completed")
+        tx.save(Changes(versions={job.id: version + 1}, jobs=[done], ended=[job.id]))
+    assert leased(store) == []

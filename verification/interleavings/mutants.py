@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from detent.store.postgres import save_statements, writer
+from detent.store.postgres import schema, writer
 from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock, lock_names
 from detent.store.postgres.reader import READY
+from detent.store.postgres.transaction import Transaction
 
 Patches = Iterator[Any]
 Make = Callable[..., Query]
@@ -21,16 +22,16 @@ Make = Callable[..., Query]
 
 def heartbeat_of_any_worker() -> Patches:
     """A heartbeat prolongs the lease of a job whichever worker holds it."""
-    yield from _both_lease_statements(b"queue.worker = $2", b"$2::text IS NOT NULL")
+    yield from _both_lease_statements(b"active_jobs.worker = $2", b"$2::text IS NOT NULL")
 
 
 def heartbeat_of_any_fence() -> Patches:
     """A heartbeat for a claim that was taken away prolongs the worker's next claim of the job."""
-    yield from _both_lease_statements(b"queue.fence = wanted.fence", b"wanted.fence > 0")
+    yield from _both_lease_statements(b"active_jobs.fence = wanted.fence", b"wanted.fence > 0")
 
 
 def arrival_read_after_the_lanes() -> Patches:
-    """The last arrival is read after the lanes: what comes between the two is never read."""
+    """The horizon is read after the lanes: what is committed between the two is never read."""
 
     refresh = Lanes._refresh
 
@@ -50,16 +51,59 @@ def claim_waits_for_locked_rows() -> Patches:
 
 
 def lease_without_its_fence() -> Patches:
-    """The row of a lease keeps the fence of the claim before it."""
-    yield patch.object(
-        save_statements, "LEASES", _changed(save_statements.LEASES, b"fence = given.fence, ", b"")
+    """The row of a claimed job keeps the fence of the claim before it."""
+    yield _replaced("update_active_jobs", b" fence = given.fence,", b"")
+
+
+def commit_id_before_the_locks() -> Patches:
+    """A transaction allocates its commit id when it begins, before it waits for any lock."""
+    begin, allocate = Transaction._start, READY["allocate_commit"]()
+
+    def early(self: Transaction, queries: Any) -> Any:
+        if self._opening.hold_on is not None:
+            self._begin = (self._begin[0], allocate, *self._begin[1:])
+        return begin(self, queries)
+
+    yield patch.object(Transaction, "_start", early)
+    yield patch.dict(READY, {"allocate_commit": READY["last_commit"]})
+
+
+def feed_of_unsequenced_commits() -> Patches:
+    """The feed reads commits in the order of their ids, whether or not they have a position."""
+    text = (
+        b"SELECT id, at, body FROM commits WHERE id > $1::bigint"
+        b" AND $2::bigint > 0 AND $3::bigint > 0 ORDER BY id"
+    )
+    yield _replaced("commits_after", READY["commits_after"](after=0, limit=1, upto=1).text, text)
+
+
+def sequencer_skips_a_gap() -> Patches:
+    """The sequencer forgets ids below the highest one that were not visible."""
+    yield _migrated("WHERE gap.id <> ALL (ids)", "WHERE gap.id < 0")
+
+
+def remembered_rank_never_reset() -> Patches:
+    """A claimer ignores the arrivals of others, and remembers where a lane began."""
+    yield patch.object(Lanes, "_new_arrivals", lambda _self, _rows: iter(()))
+
+
+def stale_version_is_appended() -> Patches:
+    """The version of a stream is not compared with that of its row."""
+    for name in ("update_active_jobs", "end_jobs"):
+        yield _replaced(name, b"given.before IS NULL OR was.version = given.before", b"true")
+    yield _replaced(
+        "remove_active_jobs", b"(given.before IS NULL OR was.version = given.before)", b"true"
     )
 
 
-def append_without_lock() -> Patches:
-    """Writers append at the same time: a later position may be committed before an earlier one."""
-    free = _changed(READY["append_turn"], b"pg_advisory_xact_lock($1::integer, 0)", b"$1::integer")
-    yield patch.dict(READY, {"append_turn": free})
+def blanking_touches_a_neighbour() -> Patches:
+    """Blanking ignores the stream: other events of the commit with the same version are blanked."""
+    yield _migrated(
+        "LEFT JOIN blank ON blank.commit = commits.id AND blank.stream = streams.part ->> 0",
+        "LEFT JOIN blank ON blank.commit = commits.id",
+        "WHERE blank.commit = commits.id AND blank.stream = streams.part ->> 0",
+        "WHERE blank.commit = commits.id",
+    )
 
 
 def named_rows_without_lock() -> Patches:
@@ -89,7 +133,12 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     arrival_read_after_the_lanes: "arrivals",
     claim_waits_for_locked_rows: "claims",
     lease_without_its_fence: "claims",
-    append_without_lock: "claims",
+    commit_id_before_the_locks: "one-stream",
+    feed_of_unsequenced_commits: "claims",
+    sequencer_skips_a_gap: "claims",
+    remembered_rank_never_reset: "later-arrivals",
+    stale_version_is_appended: "stale-version",
+    blanking_touches_a_neighbour: "deletion",
     named_rows_without_lock: "named-rows",
     keys_without_lock: "same-key",
     limits_without_lock: "limits",
@@ -124,9 +173,25 @@ def _changed(make: Make, old: bytes, new: bytes) -> Make:
     return changed
 
 
+def _replaced(name: str, old: bytes, new: bytes) -> Any:
+    """The statement with this name has another text."""
+    return patch.dict(READY, {name: _changed(READY[name], old, new)})
+
+
 def _both_lease_statements(old: bytes, new: bytes) -> Patches:
     for name in ("held_leases", "lock_leases"):
-        yield patch.dict(READY, {name: _changed(READY[name], old, new)})
+        yield _replaced(name, old, new)
+
+
+def _migrated(*texts: str) -> Any:
+    """New databases have a function with another text."""
+    *known, last = schema.MIGRATIONS
+    text = last.text
+    for old, new in zip(texts[::2], texts[1::2], strict=True):
+        if old not in text:
+            raise ValueError(f"{old!r} is not in the migration any more")
+        text = text.replace(old, new)
+    return patch.object(schema, "MIGRATIONS", (*known, last._replace(text=text)))
 
 
 def _without(kind: Lock) -> Any:

@@ -11,8 +11,9 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
+from detent.kernel import events as e
 from detent.store.port import WriteTransaction
-from detent.store.types import ClaimFilter
+from detent.store.types import Changes, ClaimFilter, NewEvent
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
@@ -246,6 +247,92 @@ def hash_chain_growth(scene: Scene) -> Script:
     return Script([partial(extend, hand) for hand in scene.hands], bool)
 
 
+def one_stream(scene: Scene) -> Script:
+    """Every writer appends to one job, twice."""
+    job = scene.direct.submit()
+
+    def change(hand: Hand) -> None:
+        hand.operation = "change"
+        for _ in range(2):
+            hand.engine.transaction(lambda tx: _add_event(tx, job, lock=True))
+
+    return Script([partial(change, hand) for hand in scene.hands], bool)
+
+
+def stale_version(scene: Scene) -> Script:
+    """Every writer appends to one job without a lock; those that were too late are refused."""
+    job = scene.direct.submit()
+    written: list[str] = []
+
+    def change(hand: Hand) -> None:
+        hand.operation = "change"
+        try:
+            hand.engine.transaction(lambda tx: _add_event(tx, job, lock=False))
+        except DetentError:
+            return
+        written.append(hand.name)
+
+    def check() -> None:
+        with scene.direct.engine.store.read() as view:
+            versions = [event.version for event in view.events(0, 100, stream=job)]
+        wanted = list(range(1, 2 + len(written)))
+        scene.expect(versions == wanted, f"P8: a stale version was appended: {versions}")
+
+    return Script([partial(change, hand) for hand in scene.hands], check)
+
+
+def _add_event(tx: WriteTransaction, job_id: str, *, lock: bool) -> bool:
+    """Append one event to a job that changes nothing else."""
+    if lock:
+        tx.lock([], [job_id])
+    ((job, version),) = tx.jobs([job_id])
+    record = e.Record(job_id, None, e.JobReprioritised(job.priority), tx.now(), ACTOR.name)
+    entry = NewEvent(job_id, version + 1, job.project, record)
+    tx.save(Changes([entry], {job_id: version + 1}, jobs=[job]))
+    return True
+
+
+def later_arrivals(scene: Scene) -> Script:
+    """Others submit to a lane whose beginning a claimer remembers, before that place."""
+    first, *others = scene.hands
+    for _ in range(2):
+        scene.direct.submit(priority="P3")
+    first.claim()
+    jobs: list[str] = []
+
+    def work(hand: Hand) -> None:
+        jobs.append(hand.submit(priority="P0"))
+
+    def check() -> None:
+        lost = {*jobs} - claimable(first) - {each.job.id for each in first.claimed}
+        scene.expect(not lost, f"P3: {first.name} does not see {len(lost)} urgent jobs")
+
+    return Script([first.claim, *(partial(work, hand) for hand in others)], check)
+
+
+def deletion(scene: Scene) -> Script:
+    """One of the jobs that were submitted together is deleted while another one is worked on."""
+    jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in range(3)]
+    scene.direct.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in jobs])
+    scene.direct.do(c.CancelJob(jobs[0].job_id))
+    deleter, *others = scene.hands
+
+    def check() -> None:
+        with scene.direct.engine.store.read() as view:
+            for job in jobs[1:]:
+                events = view.events(0, 100, stream=job.job_id)
+                scene.expect(
+                    all(event.data for event in events), "P9: blanking touched another job"
+                )
+
+    def work(hand: Hand) -> None:
+        hand.claim()
+        hand.complete()
+
+    delete = partial(deleter.do, c.DeleteJob(jobs[0].job_id))
+    return Script([delete, *(partial(work, hand) for hand in others)], check)
+
+
 class _Undo(Exception):
     """Ends a transaction that is not to be committed."""
 
@@ -264,5 +351,8 @@ def claimable(hand: Hand) -> set[str]:
 
 SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
-    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth)
+    for each in (
+        *(same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth),
+        *(one_stream, stale_version, later_arrivals, deletion),
+    )
 }

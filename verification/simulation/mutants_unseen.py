@@ -99,14 +99,14 @@ def heartbeat_gives_less_than_it_says() -> Patches:
 
 def log_follows_in_another_transaction() -> Patches:
     """Rows are committed first, and the events that say why come after."""
-    queue = SqliteWriter._save_queue
+    append = SqliteWriter._append
 
-    def save_and_commit(self: SqliteWriter, changes: Any) -> None:
-        queue(self, changes)
+    def commit_and_append(self: SqliteWriter, *events: Any) -> None:
         self._connection.all("COMMIT")
         self._connection.all("BEGIN IMMEDIATE")
+        append(self, *events)
 
-    yield patch.object(SqliteWriter, "_save_queue", save_and_commit)
+    yield patch.object(SqliteWriter, "_append", commit_and_append)
 
 
 def answers_are_mixed_up() -> Patches:

@@ -42,8 +42,40 @@ def init(as_json: bool) -> None:
 @db.command()
 @output.json_option
 def upgrade(as_json: bool) -> None:
-    """Upgrade the database to the current schema. Every start does this too."""
-    _migrate("Upgraded", as_json)
+    """Upgrade the database to the current schema and storage layout.
+
+    Every start applies small changes of the schema too. A database of an earlier storage layout is
+    upgraded by this command only: stop detent and make a backup first. The database is verified
+    before and after. An upgrade that was interrupted continues.
+    """
+    if not _upgrade_layout(as_json):
+        _migrate("Upgraded", as_json)
+
+
+def _upgrade_layout(as_json: bool) -> bool:
+    """Convert a database of an earlier layout; False if there is nothing to convert."""
+    settings = load().settings
+    schema = _schema(settings)
+    if not schema.exists or not schema.waiting:
+        return False
+    from detent.cli.progress import progress_bar
+    from detent.integrity.upgrade import upgrade_postgres, upgrade_sqlite
+
+    _require_stopped(settings)
+    names = [f"{each.number:04}_{each.name}" for each in schema.waiting]
+    with progress_bar() as update:
+        convert = upgrade_postgres if schema.path is None else upgrade_sqlite
+        done = convert(settings.url, time.time_ns() // 1_000, lambda what, at: update(what, at, at))
+    if done is None:
+        return False
+    said = (
+        f"Upgraded {schema.where}: {', '.join(names)}.\n"
+        f"Converted {done.events} events. The hash chain is the same as before: "
+        f"{done.anchor.chain} at position {done.anchor.position}."
+    )
+    facts = {"where": schema.where, "applied": names, "events": done.events}
+    output.print_result({**facts, "anchor": done.anchor._asdict()}, said, as_json)
+    return True
 
 
 def _migrate(done: str, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job
 from detent.kernel.lane import lane_of
+from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.types import (
@@ -109,7 +110,9 @@ class ChangeSet:
             leases=leases,
             unqueued=unqueued,
             deadlines=[(job.id, _deadline(job)) for job in jobs if _has_time_limit(job)],
-            ended_jobs=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
+            unwaited=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
+            ended={job.id for job in jobs if job.state in ENDED_JOB}
+            | {task.id for task in tasks if task.state in LIFECYCLES[task.lifecycle].terminal},
             keys=self.keys,
             limits={name: world.limits[name] for name in self.limits},
             plans=self.plans,

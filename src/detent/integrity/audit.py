@@ -15,7 +15,7 @@ from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
-from detent.store.log_walk import BATCH, batches, events_of
+from detent.store.log_walk import BATCH, all_committed
 from detent.store.port import LogReader, ReadTransaction, WriteTransaction
 from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
 from detent.store.types import LoggedEvent, Query, QueueRow
@@ -89,7 +89,7 @@ def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) ->
     Only one batch of events is in memory at a time, and the resulting rows.
     """
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
-    for events in batches(view):
+    for events in all_committed(view):
         for logged in events:
             _fold_event(folded, logged)
         if progress is not None:
@@ -313,19 +313,32 @@ def _limits(rows: Mapping[str, Any]) -> Rows:
 
 
 def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
-    """Every job whose events violate an invariant.
+    """Every job whose events in the log break an invariant, in the order of their last events.
 
-    Also jobs that cannot be folded because of an event at a wrong place.
+    Also jobs that cannot be folded, because of an event that is invalid in its place. Reads the log
+    once; the events of a job are in memory until its last one is read.
     """
     folds = {job.id for job in folded.jobs()}
-    for job in folded.world.jobs.values():
-        if job.id in folded.deleted or job.task_id in folded.deleted:
-            continue
-        stream = list(events_of(view, job.id))
-        row = job if job.id in folds else None
-        for number, at, what in invariants.offences([_item(each) for each in stream], row):
-            where, name = stream[at].position, f"invariant {number}"
-            yield Difference(job.id, where, "event", name, "holds", what)
+    jobs = {
+        job.id: job
+        for job in folded.world.jobs.values()
+        if job.id not in folded.deleted and job.task_id not in folded.deleted
+    }
+    streams: dict[str, list[LoggedEvent]] = {}
+    for events in all_committed(view):
+        for logged in events:
+            job = jobs.get(logged.stream)
+            if job is None:
+                continue
+            streams.setdefault(job.id, []).append(logged)
+            if logged.position == folded.last[job.id]:
+                yield from _broken(streams.pop(job.id), job if job.id in folds else None)
+
+
+def _broken(stream: list[LoggedEvent], job: Job | None) -> Iterator[Difference]:
+    for number, at, what in invariants.offences([_item(each) for each in stream], job):
+        where, name = stream[at].position, f"invariant {number}"
+        yield Difference(stream[at].stream, where, "event", name, "holds", what)
 
 
 def _item(logged: LoggedEvent) -> invariants.Item:

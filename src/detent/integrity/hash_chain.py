@@ -73,7 +73,10 @@ class Chain(NamedTuple):
 
 
 def next_chain_block(view: ReadTransaction, max_events: int = MAX_EVENTS) -> ChainBlock | None:
-    """The chain block for the events committed since the last one; None if there are none."""
+    """The chain block for the events committed since the last one; None if there are none.
+
+    It ends with a commit, unless one commit has more events than a chain block may have.
+    """
     last = view.last_chain_block()
     after, value = (last.to_position, last.chain) if last else (0, START)
     if after < _chained_position(view):
@@ -84,6 +87,9 @@ def next_chain_block(view: ReadTransaction, max_events: int = MAX_EVENTS) -> Cha
     events = view.events(after, max_events)
     if not events:
         return None
+    end = view.commit_boundary(events[-1].position)
+    if events[0].position <= end < events[-1].position:
+        events = [event for event in events if event.position <= end]
     first, end = events[0].position, events[-1].position
     return ChainBlock(first, end, len(events), chained(value, events), view.now())
 
@@ -282,15 +288,16 @@ def compare(view: ReadTransaction, anchor: Anchor) -> list[Break]:
 def trim_position(view: ReadTransaction) -> int:
     """The position up to which the log can be trimmed; 0 if nothing can.
 
-    It is the end of a chain block before the first event of work that still exists. The last event
-    is never removed, so that no position is given twice.
+    It is the end of a chain block and of a commit, before the first event of work that still
+    exists. The last event is never removed, so that no position is given twice.
     """
     live = _first_live(view)
     end = 0
     for block in _chain_blocks(view, trimmed(view)):
         if block.to_position >= live:
             break
-        end = block.to_position
+        if view.commit_boundary(block.to_position) == block.to_position:
+            end = block.to_position
     return end
 
 

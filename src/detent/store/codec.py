@@ -30,7 +30,7 @@ def to_json(value: Any) -> str:
     try:
         return _encode(value).decode()
     except NOT_JSON as error:
-        raise _not_json(error) from None
+        raise not_json(error) from None
 
 
 def from_json(text: str | bytes) -> Any:
@@ -65,7 +65,7 @@ def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
             for stream, version, project, (_, subject, event, at, actor) in entries
         ]
     except NOT_JSON as error:
-        raise _not_json(error) from None
+        raise not_json(error) from None
 
 
 def read_event(name: str, schema: int, data: str) -> Event:
@@ -101,5 +101,6 @@ def event_digest(event: LoggedEvent) -> bytes:
     return sha256(_encode(event[1:10])).digest()
 
 
-def _not_json(error: Exception) -> Invalid:
+def not_json(error: Exception) -> Invalid:
+    """The refusal of a value that JSON cannot represent."""
     return Invalid(f"A value cannot be encoded as JSON: {error}.", field="payload")

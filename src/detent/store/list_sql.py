@@ -11,7 +11,7 @@ from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.codec import from_json
-from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns
+from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns, job_of_run
 from detent.store.table_names import LISTED, SEARCHED
 from detent.store.types import Query, QueueRow
 
@@ -55,7 +55,7 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
 #: Sortable columns that are never null.
 NEVER_MISSING = frozenset(
-    {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at"}
+    {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at", "job_id"}
 )
 
 #: The tables for a list of tasks with one tag in the order of creation.
@@ -66,25 +66,34 @@ HAS_TAG = "tag = :{value}"
 def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
     """The rows after the cursor in the requested order; null comes before every value."""
     names = _columns(query)
-    source, key, order = query.table, LISTED[query.table], query.order or LISTED[query.table]
+    shown, source, key = names, query.table, LISTED[query.table]
+    order = query.order or key
     if "tags" in query.where and order == "created_at":
         source, key, order, contains = TAGGED, "task_id", "at", HAS_TAG
+        shown = (*names, "at", "task_id")  # a view of several tables is sorted by shown columns
+    elif query.table == "runs" and order == "id":
+        order, query = "job_id", query._replace(after=_after_run(query.after))
     condition, values = _condition(query, contains)
     if query.after is not None:
         passed, more = _after(order, key, query)
         condition, values = f"{condition} AND {passed}", {**values, **more}
     text = (
-        f"SELECT {', '.join(names)} FROM {source} WHERE {condition}"
+        f"SELECT {', '.join(shown)} FROM {source} WHERE {condition}"
         f" ORDER BY {_order(order, key, query.descending)} LIMIT :limit"
     )
     kinds = KINDS[query.table]
     coded = [(name, _listed(kinds[name])) for name in names if name in kinds]
     found = []
     for row in ask(text, {**values, "limit": query.limit}):
-        shown = dict(zip(names, row, strict=True))
-        shown.update((name, read(shown[name])) for name, read in coded)
-        found.append(shown)
+        decoded = dict(zip(names, row[: len(names)], strict=True))
+        decoded.update((name, read(decoded[name])) for name, read in coded)
+        found.append(decoded)
     return found
+
+
+def _after_run(after: tuple[Any, str] | None) -> tuple[Any, str] | None:
+    """The place of a run in the order of ids: by job first, which begins the id of a run."""
+    return None if after is None else (job_of_run(after[1]), after[1])
 
 
 def count_by(ask: Ask, query: Query, column: str, contains: str) -> dict[Any, int]:
@@ -139,6 +148,11 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
         values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
         searches = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
         parts.append(f"({' OR '.join(searches)})")
+    wanted = query.where.get("id") if query.table == "runs" else None
+    if isinstance(wanted, str | list):
+        # The id of a run begins with that of its job, which has an index.
+        given = [wanted] if isinstance(wanted, str) else wanted
+        parts.append(_match("job_id", [job_of_run(each) for each in given], values))
     rare, words = RARE.get(query.table, (frozenset(), ""))
     if rare.issuperset(_states(query) or [""]):
         parts.append(words)

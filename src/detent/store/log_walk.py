@@ -15,6 +15,16 @@ def batches(
     while events := view.events(after, BATCH, stream=stream, upto=upto):
         yield events
         after = events[-1].position
+        if not after:
+            return  # events of a stream without a position come last, and all of them
+
+
+def all_committed(view: LogReader) -> Iterator[Sequence[LoggedEvent]]:
+    """Batches of all events, also of those that have no position yet: what the rows say."""
+    yield from batches(view)
+    rest = view.unsequenced()
+    if rest:
+        yield rest
 
 
 def events_of(view: LogReader, stream: str) -> Iterator[LoggedEvent]:

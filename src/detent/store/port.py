@@ -34,6 +34,12 @@ class LogReader(Protocol):
     ) -> Sequence[LoggedEvent]:
         """Events after a position in commit order; no earlier event can still appear."""
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        """Committed events that have no position yet, with provisional ones after the last event.
+
+        Every stream is in order. A store that assigns positions with the commit has none.
+        """
+
     def rows(self, table: str) -> Mapping[str, Any]:
         """A small table of named JSON values: see `TABLES`."""
 
@@ -103,6 +109,9 @@ class ReadTransaction(LogReader, Protocol):
 
     def head(self) -> int:
         """The position of the last visible event; 0 for an empty log."""
+
+    def commit_boundary(self, upto: int) -> int:
+        """The last position at or before another one at which no commit is divided."""
 
     def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
         """Chain blocks that end after a position, in the order of the log."""
@@ -202,7 +211,10 @@ class WriteTransaction(ReadTransaction, Protocol):
         """Empty the tables of `REBUILT`; the caller writes their rows again before the end."""
 
     def trim(self, upto: int) -> int:
-        """Delete events up to a position before the last one; returns their number."""
+        """Delete the commits that end at or before a position; returns the number of events.
+
+        The last commit is never deleted.
+        """
 
 
 class Store(Protocol):

@@ -137,6 +137,11 @@ def reader(entity: type[E], selected: Sequence[str]) -> Callable[[Row], E]:
     return read
 
 
+def job_of_run(run_id: str) -> str:
+    """The job of a run: the id of a run is that of its job with a suffix."""
+    return run_id.rpartition("-r")[0] or run_id
+
+
 def _picker(entity: type[Any], names: Sequence[str]) -> Callable[[Any], Row]:
     """A function to the named fields as a tuple, also if there is only one."""
     places = [entity._fields.index(name) for name in names]

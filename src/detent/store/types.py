@@ -86,7 +86,10 @@ class Changes(NamedTuple):
     waits: Sequence[Wait] = ()
     ended_waits: Sequence[tuple[str, str]] = ()
     signals: Sequence[Signal] = ()
-    ended_jobs: Sequence[str] = ()
+    #: Ended jobs whose waits and signals are deleted.
+    unwaited: Sequence[str] = ()
+    #: Ids among these tasks and jobs that are in a terminal state.
+    ended: Collection[str] = ()
     checkpoints: Sequence[Checkpoint] = ()
     evidence: Sequence[NewEvent] = ()
     queue: Sequence[QueueRow] = ()

@@ -306,6 +306,9 @@ class History:
         for each in events:
             self._streams.setdefault(each.stream, []).append(each)
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        return ()
+
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
     ) -> list[LoggedEvent]:

@@ -11,6 +11,7 @@ from detent.integrity.audit import Difference
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
+from detent.store import log_walk
 from detent.store.blobs import CopyProgress, Piece, no_progress
 from detent.store.port import ReadTransaction, Store
 from detent.store.postgres.table_copy import Table, copy_into
@@ -18,12 +19,12 @@ from detent.store.sqlite import SqliteStore, table_copy
 from detent.store.sqlite.reader import SqliteReader
 from detent.store.store_url import open_store
 from detent.store.table_names import LISTED, TABLES
-from detent.store.types import Query
+from detent.store.types import LoggedEvent, Query
 from detent.transfer.blob_copy import copy_blobs
 from detent.transfer.exporter import ReadOutput
 
-#: The tables that are copied: the log, and tables that cannot be rebuilt from it.
-COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
+#: The tables that are copied besides the log: those that cannot be rebuilt from it.
+COPIED = ("seals", "idempotency_keys", "intake", "outbox", *TABLES)
 
 #: A column with few values, for tables without a state.
 FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
@@ -102,6 +103,14 @@ def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
 def _tables(view: SqliteReader, progress: CopyProgress) -> Iterator[Table]:
     for name in COPIED:
         yield Table(name, table_copy.columns(view, name), _batches(view, name, progress))
+    yield Table("events", LoggedEvent._fields, _events(view, progress))
+
+
+def _events(view: SqliteReader, progress: CopyProgress) -> Iterator[list[tuple[Any, ...]]]:
+    head = view.head()
+    for events in log_walk.batches(view):
+        yield [tuple(event) for event in events]
+        progress("events", events[-1].position, head)
 
 
 def _batches(

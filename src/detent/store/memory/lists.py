@@ -8,7 +8,7 @@ from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.wait_kinds import ANSWERED
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
-from detent.store.rows import Question
+from detent.store.rows import Question, job_of_run
 from detent.store.table_names import LISTED, SEARCHED
 from detent.store.types import Query
 
@@ -90,12 +90,16 @@ def page(rows: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
     def place(value: Any, name: str) -> tuple[bool, Any, str]:
         return (value is not None, value, name)
 
+    by_job = query.table == "runs" and query.order in ("", "id")
+    order = "job_id" if by_job else query.order or key
+
     def place_of(row: Mapping[str, Any]) -> tuple[bool, Any, str]:
-        return place(row[query.order or key], row[key])
+        return place(row[order], row[key])
 
     rows.sort(key=place_of, reverse=query.descending)
     if query.after is not None:
-        last = place(*query.after)
+        value, name = query.after
+        last = place(job_of_run(name) if by_job else value, name)
         passed = operator.lt if query.descending else operator.gt
         rows = [row for row in rows if passed(place_of(row), last)]
     return rows[: query.limit]

@@ -40,6 +40,12 @@ class MemoryReader:
     def head(self) -> int:
         return self._tables.head
 
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        return ()
+
+    def commit_boundary(self, upto: int) -> int:
+        return upto  # the log is a list of events
+
     def version_of(self, stream: str) -> int:
         return self._tables.versions.get(stream, 0)
 

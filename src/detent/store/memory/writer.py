@@ -212,7 +212,7 @@ class MemoryWriter(MemoryReader):
         for key in changes.ended_waits:
             tables.waits.pop(key, None)
         for ended in (tables.waits, tables.signals):
-            _drop(ended, changes.ended_jobs)
+            _drop(ended, changes.unwaited)
         for entry in changes.evidence:
             row = Evidence._make(evidence_row(entry))
             tables.evidence[row.run_id, row.file] = row

@@ -16,7 +16,7 @@ from detent.store.codec import to_json
 from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY
-from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, appended
+from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, arrived
 from detent.store.postgres.transaction import Transaction
 from detent.store.types import Candidate, ClaimFilter
 
@@ -114,9 +114,12 @@ class Lanes:
         self.turn = threading.Lock()
         self._begin = begin
         self._floors = Floors()
-        #: When the next delayed job is due, and the last arrival that was read.
+        #: When the next delayed job is due.
         self._asleep = NEVER
-        self._seen = 0
+        #: Arrivals with this transaction id or a later one are read next, except those that were
+        #: read: (transaction id, lane).
+        self._horizon = 0
+        self._seen: set[tuple[int, Lane]] = set()
         self._refresh_at_s = 0.0
 
     def learn(self, run: Run, lane_filter: LaneFilter, limit: int) -> set[Lane]:
@@ -129,28 +132,39 @@ class Lanes:
             self._refresh(run)
             return set()
         likely = self._floors.lowest(limit, lane_filter, ())
-        arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._floors_of(likely))
+        ((horizon,),), arrivals, begins = run(
+            READY["arrivals_horizon"](),
+            READY["arrivals_after"](after=self._horizon),
+            self._floors_of(likely),
+        )
         self._settle(likely, begins)
         fresh = set(likely)
-        for number, name, project, key, rank in arrivals:
-            self._seen = max(self._seen, number)
-            lane = (name, project, key)
+        for lane, rank in self._new_arrivals(arrivals):
             if lane == ASLEEP:
                 self._asleep = min(rank, self._asleep)
             elif self._floors.lower(lane, rank):
                 fresh.discard(lane)
+        self._horizon = horizon
+        self._seen = {each for each in self._seen if each[0] >= horizon}
         return fresh
 
+    def _new_arrivals(self, rows: Rows) -> Iterator[tuple[Lane, int]]:
+        for xid, name, project, key, rank in rows:
+            arrival = (xid, (name, project, key))
+            if arrival not in self._seen:
+                self._seen.add(arrival)
+                yield arrival[1], rank
+
     def _refresh(self, run: Run) -> None:
-        """Read all lanes again. The last arrival is read first, so that no later one is missed."""
-        ((last,),), lanes, asleep, *_ = run(
-            READY["last_arrival"](),
+        """Read all lanes again. The horizon is read first, so that no later arrival is missed."""
+        ((horizon,),), lanes, asleep, *_ = run(
+            READY["arrivals_horizon"](),
             READY["lanes"](),
             READY["next_asleep"](floor=ANY_TIME),
             READY["forget_arrivals"](kind=Lock.ARRIVALS),
             READY["end_silent"](silent_ms=self._silent_ms),
         )
-        self._seen = last
+        self._horizon, self._seen = horizon, set()
         self._floors = Floors()
         for name, project, key, rank in lanes:
             self._floors.put((name, project, key), rank)
@@ -178,8 +192,8 @@ class Lanes:
                 lane = (name, project, key)
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
-                wake = READY["wake_queue"](ids=to_json([job_id for job_id, *_ in due.rows]))
-                transaction.commit([wake, *appended((), arrivals)])
+                wake = READY["wake_jobs"](ids=to_json([job_id for job_id, *_ in due.rows]))
+                transaction.commit([wake, *arrived(arrivals)])
         finally:
             transaction.end()
         self._asleep = first.rows[0][0] if first.rows else NEVER

@@ -6,7 +6,7 @@ connection keeps no state except prepared statements, and those only if the URL 
 
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from threading import BoundedSemaphore, Lock
 from typing import Any, NamedTuple
@@ -21,10 +21,6 @@ from detent.store.statements import PARAMETER, Statement
 
 #: How long the server may take for a response before the connection counts as lost.
 RESPONSE_WITHIN_S = 120
-#: libpq sends by itself what exceeds 8,192 bytes; less is sent in one write by a flush.
-ONE_WRITE = 8_000
-#: The maximum overhead of the protocol for a statement.
-FRAME_BYTES, VALUE_BYTES = 80, 8
 #: The maximum number of connections of one process, and how long a thread waits for one.
 MAX_CONNECTIONS = 24
 FREE_WITHIN_S = 5
@@ -47,8 +43,8 @@ class Query(NamedTuple):
     text: bytes
     values: Sequence[bytes | None] = ()
     name: bytes = b""
-    #: Whether it takes a lock that every writer needs: then all that follows is sent in one write.
-    exclusive: bool = False
+    #: Whether it is a transaction of its own, before or after the one that the others are in.
+    alone: bool = False
 
 
 class QueryResult(NamedTuple):
@@ -59,12 +55,18 @@ class QueryResult(NamedTuple):
 
 
 class Failed(Exception):
-    """The server refused a statement; has the SQLSTATE and the violated constraint."""
+    """The server refused a statement; has the SQLSTATE and the violated constraint.
 
-    def __init__(self, message: str, sqlstate: str = "", constraint: str = "") -> None:
+    `column` is the table and the column that must not be null.
+    """
+
+    def __init__(
+        self, message: str, sqlstate: str = "", constraint: str = "", column: str = ""
+    ) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
         self.constraint = constraint
+        self.column = column
 
 
 def ready(statement: Statement) -> Callable[..., Query]:
@@ -103,6 +105,8 @@ class Connection:
         self._may_prepare = address.prepare
         #: The names of the statements that are prepared on this connection.
         self._prepared: set[bytes] = set()
+        #: The number of ends of transactions in the pipeline whose results were not read.
+        self._syncs = 0
         self._reader = Transformer(self.plain)
         self._poll = select.poll()
         #: Called repeatedly while the server does not respond.
@@ -122,38 +126,19 @@ class Connection:
         self.plain.close()
 
     def run(self, queries: Iterable[Query]) -> list[QueryResult]:
-        """Send statements and read their results: one round trip, rarely two.
+        """Send statements and read their results in one round trip.
 
         The first statement that fails is raised; none behind it is executed. What is long goes
-        out while the rest is made, and the server works on it meanwhile. A process may be stopped
-        between two writes, so a statement that is exclusive shares one write with all that
-        follows it: if they do not fit behind the others, they are a round trip of their own.
+        out while the rest is made, and the server works on it meanwhile.
         """
-        results, rest = self._round_trip(iter(queries))
-        if rest:
-            results += self._round_trip(iter(rest))[0]
-        return results
-
-    def _round_trip(self, queries: Iterator[Query]) -> tuple[list[QueryResult], list[Query]]:
-        """The results, and the queries that did not fit into one write."""
         self._line.enter_pipeline_mode()
         sent: list[bytes] = []
-        rest: list[Query] = []
-        size = 0
         try:
             for query in queries:
-                if query.exclusive:
-                    rest = [query, *queries]
-                    if not size or size + sum(map(self._size, rest)) <= ONE_WRITE:
-                        for each in rest:
-                            self._send(each, sent)
-                        rest = []
-                    break
-                size += self._size(query)
                 self._send(query, sent)
         finally:
             received = self._receive()
-        return self._query_results(sent, received), rest
+        return self._query_results(sent, received)
 
     def _query_results(
         self, sent: Sequence[bytes], received: Sequence[pq.abc.PGresult]
@@ -167,15 +152,9 @@ class Connection:
                 results.append(result)
         return results
 
-    def _size(self, query: Query) -> int:
-        """The maximum number of bytes that a statement takes on the wire."""
-        text, values, name, _ = query
-        size = FRAME_BYTES + 2 * len(name) + sum(VALUE_BYTES + len(each or b"") for each in values)
-        return size if name in self._prepared else size + len(text)
-
     def _send(self, query: Query, sent: list[bytes]) -> None:
         """Send a statement, and prepare it first if needed; `sent` gets its name then."""
-        text, values, name, _ = query
+        text, values, name, *_ = query
         if not name or not self._may_prepare:
             self._line.send_query_params(text, values, None, None, BINARY)
         else:
@@ -184,11 +163,15 @@ class Connection:
                 sent.append(name)
             self._line.send_query_prepared(name, values, None, BINARY)
         sent.append(b"")
+        if query.alone:
+            self._line.pipeline_sync()
+            self._syncs += 1
 
     def _receive(self) -> list[pq.abc.PGresult]:
         """End the round trip and read all results."""
         line = self._line
         line.pipeline_sync()
+        self._syncs += 1
         while line.flush():
             self._await(select.POLLIN | select.POLLOUT)
         results = self._results()
@@ -206,7 +189,9 @@ class Connection:
                 if result is None:
                     self._check_alive()
                 elif result.status == END_OF_PIPELINE:
-                    return results
+                    self._syncs -= 1
+                    if not self._syncs:
+                        return results
                 else:
                     results.append(result)
         except psycopg.OperationalError:
@@ -241,6 +226,10 @@ class Connection:
             message.strip(),
             (field(pq.DiagnosticField.SQLSTATE) or b"").decode(),
             (field(pq.DiagnosticField.CONSTRAINT_NAME) or b"").decode(),
+            b".".join(
+                field(each) or b""
+                for each in (pq.DiagnosticField.TABLE_NAME, pq.DiagnosticField.COLUMN_NAME)
+            ).decode(),
         )
 
 

@@ -29,10 +29,28 @@ TEMPORARY: tuple[tuple[str, str], ...] = (
 )
 
 #: The errors for a duplicate key, by the name of the constraint.
+CHANGED = ("version_conflict", "another process changed it after it was loaded")
+TASK_EXISTS = ("task_exists", "a task with this id already exists")
+JOB_EXISTS = ("job_exists", "a job with this id already exists")
 DUPLICATES = {
-    "events_in_stream": ("version_conflict", "another process changed it after it was loaded"),
-    "tasks_pkey": ("task_exists", "a task with this id already exists"),
-    "jobs_pkey": ("job_exists", "a job with this id already exists"),
+    "active_tasks_pkey": TASK_EXISTS,
+    "ended_tasks_pkey": TASK_EXISTS,
+    "active_jobs_pkey": JOB_EXISTS,
+    "ended_jobs_pkey": JOB_EXISTS,
+    "tombstones_pkey": CHANGED,
+}
+#: The columns that a statement sets to NULL if it finds another row than it was given: `id` if it
+#: finds none, `version` if the version differs, `project` if there is one already.
+CONFLICTS = {
+    "active_tasks.project": TASK_EXISTS,
+    "ended_tasks.project": TASK_EXISTS,
+    "active_jobs.project": JOB_EXISTS,
+    "ended_jobs.project": JOB_EXISTS,
+    **{
+        f"{table}.{column}": CHANGED
+        for table in ("active_tasks", "ended_tasks", "active_jobs", "ended_jobs")
+        for column in ("id", "version")
+    },
 }
 
 #: Another transaction holds a lock that is needed: a retry may get it.
@@ -66,6 +84,9 @@ def _permanent(error: psycopg.Error | Failed, sqlstate: str, where: str) -> Dete
         )
     if isinstance(error, Failed) and error.constraint in DUPLICATES:
         code, message = DUPLICATES[error.constraint]
+        return Refused(message, code=code)
+    if isinstance(error, Failed) and error.column in CONFLICTS:
+        code, message = CONFLICTS[error.column]
         return Refused(message, code=code)
     if sqlstate in NOT_TEXT:
         message = "a text contains the character U+0000, which PostgreSQL cannot store"

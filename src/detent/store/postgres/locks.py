@@ -1,9 +1,9 @@
 """Advisory locks for names without a row, as pairs of numbers. Builds statements and sends nothing.
 
 The order in which a writer takes locks is the same everywhere, so that no two wait for each
-other: tables of named rows, rows of roots, idempotency keys, limits, resources, rows of the queue,
-the lock to append.
-A writer that takes a lock out of this order does not wait for it.
+other: tables of named rows, rows of roots, idempotency keys, limits, resources, streams without a
+row, leases.
+A transaction that takes a lock out of this order does not wait for it.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,8 @@ NUMBERS = 4_096
 class Lock(IntEnum):
     """The first of the two numbers: "dtnt" and the numbers after it."""
 
-    APPEND = 0x64746E74
+    #: Also in the function `sequence_commits`.
+    SEQUENCER = 0x64746E74
     KEYS = 0x64746E75
     LIMITS = 0x64746E76
     RESOURCES = 0x64746E77
@@ -30,6 +31,7 @@ class Lock(IntEnum):
     OUTBOX = 0x64746E7A
     NAMED = 0x64746E7B
     CHAIN_BLOCKS = 0x64746E7C
+    STREAMS = 0x64746E7D
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:

@@ -7,7 +7,7 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
-from detent.store import list_sql
+from detent.store import commit_body, list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.postgres.connection import Query, Rows, numbered, ready
@@ -30,6 +30,9 @@ SQL = load("detent.store.sql", "detent.store.postgres.sql")
 READY = {name: ready(each) for name, each in SQL.items()}
 NAMED = {table: ready(each)() for table, each in for_tables(SQL["named_rows"], TABLES).items()}
 
+#: Assigns positions, in a transaction of its own.
+SEQUENCE = READY["sequence_commits"]()._replace(alone=True)
+
 read_task = reader(Task, SQL["tasks"].columns)
 read_job = reader(Job, SQL["jobs"].columns)
 read_run = reader(Run, SQL["live_runs"].columns)
@@ -43,8 +46,11 @@ TAG_IN_LIST = (
     "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
 )
 
+#: The maximum limit that is sent to the server.
+MAX_LIMIT = 1 << 40
+
 #: The store's time, from what a transaction read when it began: the server's clock, the row of the
-#: store's clock, and the last event.
+#: store's own, and the last commit.
 Clock = Callable[[int, str | None, int | None, int | None], Moment]
 
 to_bytes = msgspec.json.Encoder().encode
@@ -59,6 +65,8 @@ class PostgresReader:
         self._transaction = transaction
         self._clock = clock
         self._known: Moment | None = None
+        #: Whether positions were assigned when the transaction began, or cannot be any more.
+        self._sequenced = False
 
     def now(self) -> int:
         return self._moment().now
@@ -82,10 +90,14 @@ class PostgresReader:
     # -- tasks and jobs --------------------------------------------------------------------
 
     def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
-        return [(read_task(row), row[-1]) for row in self._by_ids("tasks", ids)]
+        return [(read_task(row), row[-2]) for row in self._located("tasks", ids)]
 
     def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
-        return [(read_job(row), row[-1]) for row in self._by_ids("jobs", ids)]
+        return [(read_job(row), row[-2]) for row in self._located("jobs", ids)]
+
+    def _located(self, name: str, ids: Collection[str]) -> Rows:
+        """Rows of tasks or jobs; the last column says whether they are those of ended work."""
+        return self._by_ids(name, ids)
 
     def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
         rows = self._by_ids("payloads", job_ids)
@@ -151,24 +163,67 @@ class PostgresReader:
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
     ) -> list[LoggedEvent]:
+        """Events in the order of positions.
+
+        Those of a stream that have no position yet come last, with the position 0; all of them are
+        returned if one is.
+        """
+        self._feed()
         end = END_OF_LOG if upto is None else upto
-        if stream is None:
-            rows = self._ask(READY["events_after"](after=after, upto=end, limit=limit))
-        else:
-            query = READY["events_of_stream"](stream=stream, after=after, upto=end, limit=limit)
-            rows = self._ask(query)
-        return [LoggedEvent._make(row) for row in rows]
+        if stream is not None:
+            return self._stream_events(stream, after, limit, end)
+        query = READY["commits_after"](after=after, upto=end, limit=min(limit, MAX_LIMIT))
+        found: list[LoggedEvent] = []
+        for first, at, body in self._ask(query):
+            found += commit_body.decode(body, at, first)
+        return [event for event in found if after < event.position <= end][:limit]
+
+    def _stream_events(self, stream: str, after: int, limit: int, end: int) -> list[LoggedEvent]:
+        known = {"stream": stream, "after": after, "upto": end, "end_of_log": END_OF_LOG}
+        rows = self._ask(READY["commits_of_stream"](**known, limit=min(limit, MAX_LIMIT)))
+        if len(rows) == limit and not rows[-1][0]:
+            rows = self._ask(READY["commits_of_stream"](**known, limit=MAX_LIMIT))
+        found: list[LoggedEvent] = []
+        for first, at, body in rows:
+            own = commit_body.decode_streams(body, at, first, (stream,))
+            if first:
+                found += [event for event in own if after < event.position <= end]
+                found = found[:limit]
+            elif len(found) < limit:
+                found += [event._replace(position=0) for event in own]
+        return found
+
+    def unsequenced(self) -> list[LoggedEvent]:
+        found: list[LoggedEvent] = []
+        for last, at, body in self._ask(READY["commits_without_position"]()):
+            found += commit_body.decode(body, at, last + len(found) + 1)
+        return found
+
+    def _feed(self) -> None:
+        """Assign positions to what was committed before this transaction, unless it has begun."""
+        if not self._sequenced:
+            self._sequenced = True
+            self._transaction.precede(SEQUENCE)
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(NAMED[table])}
 
     def head(self) -> int:
-        position: int = self._ask(READY["head"]())[0][0]
+        self._feed()
+        position: int = self._ask(READY["last_position"]())[0][0]
         return position
 
+    def commit_boundary(self, upto: int) -> int:
+        for first, end in self._ask(READY["commit_at"](position=upto)):
+            return int(first) - 1 if end > upto else upto
+        return upto
+
     def version_of(self, stream: str) -> int:
-        version: int = self._ask(READY["version_of"](stream=stream))[0][0]
-        return version
+        for (version,) in self._ask(READY["row_version"](stream=stream)):
+            return int(version)
+        for (body,) in self._ask(READY["last_commit_of_stream"](stream=stream)):
+            return commit_body.decode_streams(body, 0, 0, (stream,))[-1].version
+        return 0
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["intake"](limit=limit))]

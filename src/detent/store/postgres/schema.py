@@ -2,20 +2,25 @@
 together.
 """
 
+from collections.abc import Sequence
+
 import psycopg
 
 from detent import failpoints
 from detent.errors import Misconfigured
-from detent.store.migration_files import Applied, migrations, pending
+from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.postgres.locks import Lock
 
 MIGRATIONS = migrations("detent.store.postgres.migrations")
+#: The migration that removes the tables of layout 1. The log is converted before.
+LAYOUT = 10
 
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
 #: How long a stopped process can hold the lock on the schema.
 IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
+HAS_EVENTS = "SELECT EXISTS (SELECT FROM events)"
 NOTE = """
 INSERT INTO schema_migrations (number, name, digest, at)
 VALUES (%s, %s, %s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
@@ -30,20 +35,47 @@ def applied(connection: psycopg.Connection) -> list[Applied]:
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply the missing migrations in one transaction. Takes no lock if none is missing."""
+    """Apply the missing migrations in one transaction. Takes no lock if none is missing.
+
+    Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
+    """
     if not pending(MIGRATIONS, applied(connection), where):
         return
+    if has_old_log(connection):
+        raise Misconfigured(
+            f"{where} has the storage layout of an earlier version of detent.",
+            setting="store",
+            hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
+        )
+    apply(connection, where)
+
+
+def has_old_log(connection: psycopg.Connection) -> bool:
+    """Whether the database has events in layout 1."""
+    known = applied(connection)
+    if not 0 < len(known) < LAYOUT:
+        return False
+    return connection.execute(HAS_EVENTS).fetchone() == (True,)
+
+
+def apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
+    """Apply the missing migrations up to a number in one transaction."""
     try:
         with connection.transaction():
             connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
-            for migration in pending(MIGRATIONS, applied(connection), where):
-                connection.execute(migration.text.encode())
-                connection.execute(NOTE, [migration.number, migration.name, migration.digest])
-                failpoints.hit("migration.commit")
+            waiting = pending(MIGRATIONS, applied(connection), where)
+            _apply(connection, [each for each in waiting if each.number <= upto])
     except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
             setting="store",
             hint="Open it once as the owner of its tables, then run sql/roles.sql.",
         ) from None
+
+
+def _apply(connection: psycopg.Connection, waiting: Sequence[Migration]) -> None:
+    for migration in waiting:
+        connection.execute(migration.text.encode())
+        connection.execute(NOTE, [migration.number, migration.name, migration.digest])
+        failpoints.hit("migration.commit")

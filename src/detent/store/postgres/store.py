@@ -14,10 +14,10 @@ from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
 from detent.store.postgres.claims import Lanes
-from detent.store.postgres.connection import Pool, Query
+from detent.store.postgres.connection import Failed, Pool, Query
 from detent.store.postgres.error_mapping import explained
 from detent.store.postgres.notifier import Notifier
-from detent.store.postgres.reader import READY, PostgresReader
+from detent.store.postgres.reader import READY, SEQUENCE, PostgresReader
 from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
 from detent.store.postgres.writer import PostgresWriter
@@ -45,6 +45,9 @@ class PostgresStore:
         self._source = clock
         self._clock = StoreClock(clock or HostClock())
         self._process = os.getpid()
+        #: Whether this process has committed events since it last had positions assigned: what it
+        #: reads next has positions for them.
+        self._unsequenced = False
         self._writing = writing_opening(address.max_hold_s)
         self._pool = Pool(address, SilentSessions(address).end)
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
@@ -76,6 +79,9 @@ class PostgresStore:
         """A consistent view as of its first statement."""
         self._check_process()
         transaction = self._begin_read()
+        if self._unsequenced:
+            self._unsequenced = False
+            transaction.precede(SEQUENCE)
         try:
             yield PostgresReader(transaction, self._moment)
         finally:
@@ -86,14 +92,25 @@ class PostgresStore:
         self._check_process()
         transaction = self._begin_writing()
         try:
-            writing = PostgresWriter(transaction, self._moment, self._lanes)
+            writing = PostgresWriter(transaction, self._moment, self._lanes, self.sequence)
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")
             self._notifier.others_notified |= writing.commit()
+            self._unsequenced |= writing.appended
             failpoints.hit("commit.after")
         finally:
             transaction.end()
+
+    def sequence(self) -> None:
+        """Assign positions to all commits that are visible and have none."""
+        connection = self._pool.take()
+        try:
+            connection.run([SEQUENCE])
+        except (psycopg.Error, Failed) as error:
+            raise explained(error, self.url) from error
+        finally:
+            self._pool.give_back(connection)
 
     def _begin_read(self) -> Transaction:
         return Transaction(self._pool, READ_ONLY, self.url)
@@ -102,10 +119,10 @@ class PostgresStore:
         return Transaction(self._pool, self._writing, self.url)
 
     def _moment(
-        self, server_now: int, clock: str | None, last_at: int | None, head: int | None
+        self, server_now: int, clock: str | None, last_at: int | None, last_commit: int | None
     ) -> Moment:
         wall = server_now if self._source is None else None
-        return self._clock.moment(self._clock.written(clock, last_at, head), wall)
+        return self._clock.moment(self._clock.written(clock, last_at, last_commit), wall)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

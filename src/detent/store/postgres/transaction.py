@@ -46,6 +46,14 @@ class Transaction:
         #: Whether the server is read-only: then the idle connections probably lead there too.
         self._strayed = False
 
+    def precede(self, query: Query) -> bool:
+        """Send a statement before the transaction, unless that has begun; returns whether it has
+        not.
+        """
+        if self._connection is None:
+            self._begin = (query, *self._begin)
+        return self._connection is None
+
     def run(self, queries: Iterable[Query] = ()) -> list[QueryResult]:
         """Execute queries in one round trip, with the opening if the transaction has not begun."""
         try:
@@ -80,8 +88,11 @@ class Transaction:
     def rows(self, query: Query) -> Rows:
         return self.run([query])[0].rows
 
-    def commit(self, queries: Iterable[Query]) -> None:
-        """Send the last statements and the commit in one round trip; returns when it is durable."""
+    def commit(self, queries: Iterable[Query], then: Sequence[Query] = ()) -> None:
+        """Send the last statements and the commit in one round trip; returns when it is durable.
+
+        `then` has statements after the commit, each a transaction of its own.
+        """
         if self._failed is not None:
             raise self._failed
         if self._connection is None:
@@ -90,7 +101,7 @@ class Transaction:
                 return
             self.run()
         try:
-            *_, last = self.run(chain(queries, [COMMIT]))
+            last = self.run(chain(queries, [COMMIT], then))[-1 - len(then)]
         except Unavailable as error:
             if self._connection is not None and self._connection.alive:
                 raise

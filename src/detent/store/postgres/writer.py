@@ -1,27 +1,32 @@
 """The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few
 round trips.
 
-The rows of `save` are sent with the commit, so that the lock to append is held as briefly as
-possible. A statement that is executed before the commit sends the rows first and sees them.
+What `save` is given is sent with the commit; a statement that is asked before then takes the rows
+along and sees them. The commit id of a save is allocated in the same round trip, when all locks are
+held: so the commits of one stream are in the order of their ids.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
-from detent.store import clock
+from detent.store import clock, commit_body
 from detent.store.codec import event_digest, from_json, to_json
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names, share_names
-from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReader
+from detent.store.postgres.new_commits import NewCommits
+from detent.store.postgres.reader import NAMED, READY, SEQUENCE, SQL, Clock, PostgresReader
 from detent.store.postgres.transaction import Transaction
+from detent.store.postgres.work_rows import LEASE
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
-from detent.store.table_names import REBUILT, TABLES
+from detent.store.table_names import REBUILT, TABLES, TOMBSTONES
 from detent.store.types import (
     Candidate,
     ChainBlock,
@@ -31,63 +36,93 @@ from detent.store.types import (
     DueTimers,
     IdempotencyKey,
     Intake,
-    LoggedEvent,
-    NewEvent,
 )
 
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
 REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}
 
-#: The tables that follow from the log, and the rows of the queue.
+#: Wakes claimers, in a transaction of its own that need not reach the disk.
+NOTIFY = READY["notify"]()._replace(alone=True)
+
+#: The tables of rows that are derived from the log, in place of the views that lists read.
+_VIEWS = {
+    "tasks": ("active_tasks", "ended_tasks"),
+    "jobs": ("active_jobs", "ended_jobs"),
+    "runs": ("other_runs",),
+    "queue": ("leases",),
+}
+DERIVED = [table for name in REBUILT for table in _VIEWS.get(name, (name,))]
 CLEAR_ROWS = [
-    ready(each)() for each in for_tables(SQL["clear_rows"], (*REBUILT, "arrivals")).values()
+    ready(each)() for each in for_tables(SQL["clear_rows"], (*DERIVED, "arrivals")).values()
 ]
+
+#: How often roots that other transactions moved meanwhile are looked up again.
+MAX_LOCK_ATTEMPTS = 5
 
 
 class PostgresWriter(PostgresReader):
     """Writes concurrently with others: rows do not change once their root is locked."""
 
-    def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        clock: Clock,
+        lanes: Lanes,
+        sequence: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(transaction, clock)
         self._lanes = lanes
-        #: The roots that this transaction has locked.
+        self._sequence = sequence
+        #: Roots whose rows this transaction has locked.
         self._roots: set[str] = set()
-        #: Saved rows that were not sent yet, and how many leases are first among them.
+        #: Tasks and jobs whose row was read or written, and whether it is that of ended work.
+        self._ended: dict[str, bool] = {}
+        #: What was saved and not sent yet, made when it is sent.
         self._saved: list[Iterable[Query]] = []
-        self._leases = 0
-        self._entries: list[NewEvent] = []
         self._arrivals: save_statements.Arrivals = {}
-        self._deleted: set[str] = set()
-        #: Whether rows with a due time were written, perhaps without an event.
+        self.appended = False
+        #: Rows were written that may be due at some time, and perhaps no event with them.
         self._timed = False
 
-    @property
-    def appended(self) -> bool:
-        return bool(self._entries)
+    def _feed(self) -> None:
+        if not self._sequenced:
+            self._sequenced = True
+            if not self._transaction.precede(SEQUENCE):
+                self._sequence()
+
+    def _located(self, name: str, ids: Collection[str]) -> Rows:
+        rows = super()._located(name, ids)
+        self._ended.update((row[0], row[-1]) for row in rows)
+        return rows
 
     def _ask(self, query: Query) -> Rows:
         return self._run(query)[-1]
 
     def _run(self, *queries: Query) -> list[Rows]:
-        """Send saved rows, then these statements; return the results of these."""
-        leases = self._leases
+        """The results of these; rows that were saved before are sent ahead of them."""
         results = self._transaction.run(chain(self._unsent(), queries))
-        if leases and results[0].done != f"MERGE {leases}":
-            raise Broken("A job was claimed that has no row in the queue.")
         return [answer.rows for answer in results[len(results) - len(queries) :]]
 
     def _unsent(self) -> Iterator[Query]:
-        """The statements for saved rows that were not sent yet. Leases come first."""
-        saved, self._saved, self._leases = self._saved, [], 0
+        """What was saved and not sent yet."""
+        saved, self._saved = self._saved, []
         return chain.from_iterable(saved)
 
     # -- locks -----------------------------------------------------------------------------
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
-        if not task_ids and not job_ids:
-            return
-        query = READY["lock_roots"](jobs=to_json(list(job_ids)), tasks=to_json(list(task_ids)))
-        self._roots.update(root for (root,) in self._ask(query))
+        if task_ids or job_ids:
+            wanted = {"jobs": to_json(list(job_ids)), "tasks": to_json(list(task_ids))}
+            self._lock(READY["lock_roots"](**wanted))
+
+    def _lock(self, query: Query) -> None:
+        """Lock roots. One that was moved between two tables meanwhile is looked up again."""
+        for _ in range(MAX_LOCK_ATTEMPTS):
+            rows = self._ask(query)
+            self._roots.update(root for root, locked in rows if locked)
+            if all(locked for _, locked in rows):
+                return
+        raise Refused("other processes are changing it all the time", code="version_conflict")
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """Lock tasks that came to depend on these while this transaction waited for locks, without
@@ -96,8 +131,7 @@ class PostgresWriter(PostgresReader):
         rows = self._ask(save_statements.by_ids("dependents", task_ids))
         late = {root for _, _, root in rows} - self._roots
         if late:
-            self._ask(save_statements.by_ids("lock_late", sorted(late)))
-            self._roots |= late
+            self._lock(save_statements.by_ids("lock_late", sorted(late)))
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
@@ -119,7 +153,7 @@ class PostgresWriter(PostgresReader):
     # -- the queue -------------------------------------------------------------------------
 
     def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
-        if self._entries:
+        if self.appended:
             raise Broken("A claim must come before the saves of its transaction.")
         found = claimable(self._run, self._lanes, claim_filter, limit, now)
         self._roots.update(root for _, root in found)
@@ -141,7 +175,7 @@ class PostgresWriter(PostgresReader):
         return running
 
     def due(self, limit: int, now: int) -> DueTimers:
-        kinds = ("due_leases", "due_waits", "due_deadlines")
+        kinds = ("expired_leases", "due_waits", "due_deadlines")
         leases, waits, deadlines = self._run(*[READY[kind](now=now, limit=limit) for kind in kinds])
         return DueTimers(leases, waits, [job_id for (job_id,) in deadlines])
 
@@ -149,10 +183,11 @@ class PostgresWriter(PostgresReader):
         moment = self._moment()
         if moment.ahead:
             put = PUT_NAMED["system_state"]
-            row = to_json(clock.reset(moment, self.head()))
+            ((last,),) = self._ask(READY["last_commit"]())
+            row = to_json(clock.reset(moment, last))
             self._run(
                 put(name=clock.CLOCK, value=row, updated_at=moment.now - moment.ahead),
-                READY["shift_leases"](ahead=moment.ahead),
+                READY["shift_all_leases"](ahead=moment.ahead),
             )
         return moment.ahead
 
@@ -161,12 +196,36 @@ class PostgresWriter(PostgresReader):
     ) -> set[tuple[str, int]]:
         self._timed = True
         rows = to_json([{"job_id": job_id, "fence": fence} for job_id, fence in grants])
-        held, free = self._run(
-            READY["held_leases"](rows=rows, worker=worker),
+        free, held = self._run(
             READY["lock_leases"](rows=rows, worker=worker),
+            READY["held_leases"](rows=rows, worker=worker),
         )
-        self._saved.append([READY["renew"](until=until, ids=to_json([each for (each,) in free]))])
-        return {(job_id, fence) for job_id, fence in held}
+        named = Counter(lease for _, _, lease, _ in held)
+        whole = {lease for _, _, lease, count in held if named[lease] == count}
+        locked = {lease for (lease,) in free}
+        if locked & whole:
+            renewed = to_json(sorted(locked & whole))
+            self._saved.append([READY["renew_leases"](ids=renewed, until=until)])
+        apart = [(job_id, fence) for job_id, fence, lease, _ in held if lease in locked - whole]
+        if apart:
+            self._renew_apart(worker, apart, until)
+        return {(job_id, fence) for job_id, fence, _, _ in held}
+
+    def _renew_apart(self, worker: str, grants: Sequence[tuple[str, int]], until: int) -> None:
+        """Jobs that are renewed without the others of their lease get a new one."""
+        rows = to_json([{"job_id": job_id, "fence": fence} for job_id, fence in grants])
+        jobs = [job_id for job_id, _ in self._ask(READY["lock_leased"](rows=rows, worker=worker))]
+        if not jobs:
+            return
+        lease = {"id": secrets.randbits(62), "worker": worker, "until": until, "jobs": jobs}
+        moved = [{"id": job_id, "place": LEASE, "lease_id": lease["id"]} for job_id in jobs]
+        self._saved.append(
+            [
+                READY["insert_leases"](rows=to_json([lease])),
+                READY["release_leases"](ids=to_json(jobs)),
+                READY["place_jobs"](rows=to_json(moved)),
+            ]
+        )
 
     # -- saving ----------------------------------------------------------------------------
 
@@ -193,18 +252,49 @@ class PostgresWriter(PostgresReader):
 
     def save(self, changes: Changes) -> None:
         now = self.now()
-        if changes.leases:
-            if self._saved:
-                self._run()
-            self._leases = len(changes.leases)
         if changes.limits:
             self.put_rows("limits", changes.limits)
-        self._saved.append(save_statements.rows_of(changes, now))
-        if changes.deleted_tasks or changes.deleted_jobs:
-            self._delete(changes.deleted_tasks, changes.deleted_jobs)
-        self._entries += changes.entries
+        gone = self._gone(changes)
+        new = NewCommits(changes.entries, now, self._rowless(changes, gone), gone)
+        self._find({*(task.id for task in changes.tasks), *(job.id for job in changes.jobs)})
+        was_ended = {each for each, ended in self._ended.items() if ended}
+        rows = save_statements.rows_of(changes, new, was_ended)
+        if gone:
+            rows = chain(rows, self._deletion(changes.deleted_tasks, gone, new))
+        self._saved.append(new.statements(rows))
+        self.appended = self.appended or bool(changes.entries)
+        written = [row.task.id for row in changes.new_tasks]
+        written += [row.job.id for row in changes.new_jobs]
+        written += [task.id for task in changes.tasks]
+        written += [job.id for job in changes.jobs]
+        self._ended.update((each, each in changes.ended) for each in written)
         for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
+
+    def _find(self, ids: Collection[str]) -> None:
+        """Find the tables of rows that this transaction has not read."""
+        unknown = [each for each in ids if each not in self._ended]
+        if unknown:
+            self._ended.update(dict.fromkeys(unknown, False))
+            rows = self._ask(save_statements.by_ids("ended_ids", unknown))
+            self._ended.update((each, True) for (each,) in rows)
+
+    def _rowless(self, changes: Changes, gone: Collection[str]) -> set[str]:
+        """The streams without a row of a task or job. Their versions are checked under a lock."""
+        known = {*(row.task.id for row in changes.new_tasks), *(task.id for task in changes.tasks)}
+        known |= {*(row.job.id for row in changes.new_jobs), *(job.id for job in changes.jobs)}
+        first: dict[str, int] = {}
+        for entry in changes.entries:
+            if entry.stream not in known and entry.stream not in gone:
+                first.setdefault(entry.stream, entry.version)
+        if first:
+            self._ask(lock_names(Lock.STREAMS, first))
+            for stream, version in first.items():
+                if self.version_of(stream) != version - 1:
+                    raise Refused(
+                        f"{stream} was changed by another process", code="version_conflict"
+                    )
+        return set(first)
 
     # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
@@ -263,54 +353,80 @@ class PostgresWriter(PostgresReader):
         )
 
     def clear_rows(self) -> None:
+        """Empty the tables. The commits of each stream are listed as the log has them, because the
+        rows that had the first ones are gone.
+        """
         self._run()
-        self._transaction.run_long(CLEAR_ROWS)
+        self._ended.clear()
+        self._transaction.run_long([READY["plan_freely"](), READY["list_streams"](), *CLEAR_ROWS])
 
     def trim(self, upto: int) -> int:
-        (trimmed,) = self._transaction.run_long([READY["trim_events"](upto=upto)])
-        return int(trimmed.done.split()[-1])
+        statements = [READY["plan_freely"](), READY["trim_commits"](upto=upto)]
+        _, trimmed, _ = self._transaction.run_long([*statements, READY["plan_by_key"]()])
+        return int(trimmed.rows[0][0])
 
     def commit(self) -> bool:
         """Send the remaining statements and commit; returns whether others were notified."""
-        if self._leases:
-            self._run()
-        appended = save_statements.appended(self._entries, self._arrivals, self._deleted)
-        self._transaction.commit(chain(self._unsent(), self._time(), appended))
+        arrived = save_statements.arrived(self._arrivals)
+        then = [NOTIFY] if self._arrivals else []
+        self._transaction.commit(chain(self._unsent(), self._time(), arrived), then)
         return bool(self._arrivals)
 
     def _time(self) -> Iterator[Query]:
         """Renew the row of the clock after a write without an event. It comes last, so that other
         writers do not wait long for the row.
         """
-        moment = self._moment() if self._timed and not self._entries else None
+        moment = self._moment() if self._timed and not self.appended else None
         row = None if moment is None else clock.renewed(moment)
         if moment is not None and row is not None:
             yield READY["renew_clock"](value=row, now=moment.now, old=moment.written.row)
 
     # -- deleting --------------------------------------------------------------------------
 
-    def _delete(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank the data of the events of their streams; the digests keep the
-        hash chain valid.
+    def _gone(self, changes: Changes) -> list[str]:
+        """The tasks and jobs that are deleted; with a task its jobs are."""
+        if not changes.deleted_tasks and not changes.deleted_jobs:
+            return []
+        of_tasks = self._ask(save_statements.by_ids("jobs_of_task", changes.deleted_tasks))
+        new = [row.job for row in changes.new_jobs if row.job.task_id in changes.deleted_tasks]
+        jobs = (*changes.deleted_jobs, *(job_id for (job_id,) in of_tasks))
+        return list(dict.fromkeys((*changes.deleted_tasks, *jobs, *(job.id for job in new))))
+
+    def _deletion(
+        self, task_ids: Sequence[str], gone: Sequence[str], new: NewCommits
+    ) -> Iterator[Query]:
+        """Remove rows, and blank the data of the events of their streams; digests keep the chain
+        valid. The bodies are read here, before any of these statements is sent.
         """
-        of_tasks = self._ask(save_statements.by_ids("jobs_of_task", task_ids))
-        jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
-        self._deleted.update(task_ids, jobs)
-        events = map(
-            LoggedEvent._make,
-            self._ask(save_statements.by_ids("events_to_blank", [*task_ids, *jobs])),
-        )
-        blanked = [
-            {"position": each.position, "digest": event_digest(each).hex()} for each in events
-        ]
-        self._saved.append(
-            [
-                *(
-                    save_statements.by_ids(f"delete_{table}", jobs)
-                    for table in save_statements.PARTS_OF_JOBS
-                ),
-                save_statements.by_ids("delete_dependencies", task_ids),
-                save_statements.by_ids("delete_tasks", task_ids),
-                READY["blank_events"](rows=to_json(blanked)),
-            ]
-        )
+        found = self._ask(save_statements.by_ids("commits_to_blank", gone))
+        blanked = [row for commit, at, body in found for row in _to_blank(commit, at, body, gone)]
+        return self._deleting(task_ids, gone, new, blanked)
+
+    def _deleting(
+        self,
+        task_ids: Sequence[str],
+        gone: Sequence[str],
+        new: NewCommits,
+        blanked: Sequence[Mapping[str, Any]],
+    ) -> Iterator[Query]:
+        jobs = [each for each in gone if each not in task_ids]
+        yield save_statements.by_ids("release_leases", jobs)
+        for table in save_statements.PARTS_OF_JOBS:
+            yield save_statements.by_ids(f"delete_{table}", jobs)
+        yield save_statements.by_ids("delete_dependencies", task_ids)
+        stones = [{"id": each, "part": new.part.get(each)} for each in gone]
+        yield READY["insert_tombstones"](rows=to_json(stones))
+        for table, ids in (("tasks", task_ids), ("jobs", jobs)):
+            rows = to_json([{"id": each, "before": new.before.get(each) or None} for each in ids])
+            yield READY[f"remove_active_{table}"](rows=rows)
+            yield READY[f"remove_ended_{table}"](rows=rows)
+        yield READY["blank_events"](rows=to_json(blanked))
+
+
+def _to_blank(commit: int, at: int, body: str, streams: Collection[str]) -> Iterator[Any]:
+    """The events of a commit whose data is to be replaced by their digests."""
+    for event in commit_body.decode_streams(body, at, 0, streams):
+        if event.digest is None and event.name not in TOMBSTONES:
+            digest = event_digest(event).hex()
+            where = {"commit": commit, "stream": event.stream, "version": event.version}
+            yield {**where, "digest": digest}

@@ -20,6 +20,3 @@ VALUES (:from_position, :to_position, :count, :chain, :at);
 -- `named` is replaced by each table whose rows are derived from the log.
 -- name: clear_rows
 DELETE FROM named;
-
--- name: trim_events
-DELETE FROM events WHERE position <= :upto;

@@ -1,14 +1,4 @@
--- Due timers, oldest first, each kind from its own index.
-
--- name: due_leases
-SELECT job_id, fence
-FROM queue
-WHERE worker IS NOT NULL AND lease_until <= :now
-ORDER BY lease_until
-LIMIT :limit;
-
--- name: shift_leases
-UPDATE queue SET lease_until = lease_until - :ahead WHERE worker IS NOT NULL;
+-- Due timers, oldest first, each kind from its own index. Those of leases differ.
 
 -- name: due_waits
 SELECT job_id, name

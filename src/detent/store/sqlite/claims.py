@@ -1,19 +1,19 @@
 """Finds claimable jobs by rank, from indexes that contain only claimable jobs.
 
-Without a filter, this is one statement. With one, the queue is read lane by lane and project by
-project, so that a claim does not read jobs that it cannot take.
+They are read lane by lane and project by project, so that no claim walks past work that it must
+leave alone.
 """
 
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from detent.kernel.lane import intent_of, is_planned, suits
+from detent.store.sqlite.commit_log import SQL
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reader import SQL
 from detent.store.types import Candidate, ClaimFilter
 
-WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
-    SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")
+WAKE, IN_LANE, OF_KEY = (
+    SQL[name].text for name in ("wake_queue", "claimable_in_lane", "claimable_of_key")
 )
 NEXT_LANE, NEXT_PROJECT, NEXT_KEY = (
     SQL[name].text for name in ("next_lane", "next_project", "next_key")
@@ -31,18 +31,9 @@ def claimable(
     """Due jobs by rank; first moves jobs that have become due into the queue."""
     connection.all(WAKE, (now,))
     best = _Best(connection, frozenset(claim_filter.full_keys), limit)
-    if _listed(claim_filter) or not best.add(CLAIMABLE):
-        best.rows = []
-        for lane in _lanes(connection, claim_filter):
-            _add_lane(connection, best, lane)
+    for lane in _lanes(connection, claim_filter):
+        _add_lane(connection, best, lane)
     return [Candidate._make(row[1:]) for row in best.rows]
-
-
-def _listed(claim_filter: ClaimFilter) -> bool:
-    allowed = (claim_filter.intents, claim_filter.projects)
-    return allowed != (None, None) or bool(
-        claim_filter.paused_intents or claim_filter.paused_projects
-    )
 
 
 class _Best:

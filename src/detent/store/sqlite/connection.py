@@ -3,6 +3,7 @@
 The only module that opens the database file for work; `backup` opens it for a copy.
 """
 
+import array as arrays
 import fcntl
 import os
 import re
@@ -48,6 +49,11 @@ Rows = list[tuple[Any, ...]]
 def array(texts: Collection[str]) -> Any:
     """A list of texts as a parameter for `carray`."""
     return apsw.carray(tuple(texts), flags=apsw.SQLITE_CARRAY_TEXT)
+
+
+def numbers(values: Collection[int]) -> Any:
+    """A list of integers as a parameter for `carray`."""
+    return apsw.carray(arrays.array("q", values))
 
 
 @lru_cache

@@ -21,7 +21,7 @@ RETRY_AFTER_S = 1
 
 #: The errors for a duplicate key, by the column that SQLite names.
 DUPLICATES = {
-    "events.stream": ("version_conflict", "another process changed it after it was loaded"),
+    "commits.id": ("version_conflict", "another process changed it after it was loaded"),
     "tasks.id": ("task_exists", "a task with this id already exists"),
     "jobs.id": ("job_exists", "a job with this id already exists"),
 }

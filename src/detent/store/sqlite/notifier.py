@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from detent.store.sqlite import file_watch
+from detent.store.sqlite.commit_log import HEAD
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reader import HEAD
 
 #: The poll interval without a watch on the file, and the longer one with it, which finds a commit
 #: that the watch has missed.

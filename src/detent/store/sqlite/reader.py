@@ -8,9 +8,10 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
+from detent.store.rows import END_OF_LOG, job_of_run, read_plan, reader, resource_from
+from detent.store.sqlite.commit_log import SQL, LogReader
 from detent.store.sqlite.connection import Connection, Rows, array
-from detent.store.statements import for_tables, load
+from detent.store.statements import for_tables
 from detent.store.table_names import TABLES
 from detent.store.types import (
     ChainBlock,
@@ -22,19 +23,19 @@ from detent.store.types import (
     RefusedIntake,
 )
 
-SQL = load("detent.store.sql", "detent.store.sqlite.sql")
 NAMED = for_tables(SQL["named_rows"], TABLES)
 
-TASKS, JOBS, PAYLOADS = SQL["tasks"].text, SQL["jobs"].text, SQL["payloads"].text
+#: Statements on active rows, and on ended ones for the ids that were not found.
+TASKS, JOBS, PAYLOADS = (
+    (SQL[name].text, SQL[f"ended_{name}"].text) for name in ("tasks", "jobs", "payloads")
+)
 DEPENDENTS, CHILDREN, CHILD_JOBS = (
     SQL[name].text for name in ("dependents", "children", "child_jobs")
 )
 LIVE_RUNS, STEPS, PLANS = SQL["live_runs"].text, SQL["steps"].text, SQL["plans"].text
 WAITS, SIGNALS, KEYS = SQL["waits"].text, SQL["signals"].text, SQL["keys"].text
 CHECKPOINTS, JOB_CHECKPOINTS = SQL["checkpoints"].text, SQL["job_checkpoints"].text
-EVENTS, EVENTS_OF_STREAM = SQL["events_after"].text, SQL["events_of_stream"].text
-HEAD, IN_USE = SQL["head"].text, SQL["resources_in_use"].text
-VERSION_OF = SQL["version_of"].text
+IN_USE, RUNS_OF_JOBS = SQL["resources_in_use"].text, SQL["runs_of_jobs"].text
 
 read_task = reader(Task, SQL["tasks"].columns)
 read_job = reader(Job, SQL["jobs"].columns)
@@ -55,6 +56,7 @@ class SqliteReader:
         self._all = connection.all
         self._many = connection.many
         self._now, self._ahead, _ = self._moment = moment
+        self._log = LogReader(connection)
 
     def now(self) -> int:
         return self._now
@@ -66,16 +68,24 @@ class SqliteReader:
         """Execute a statement for a set of ids."""
         return self._all(text, (array(ids),)) if ids else []
 
+    def _either(self, texts: tuple[str, str], ids: Collection[str]) -> Rows:
+        """The active rows of these ids, and the ended rows of the others."""
+        rows = self._of(texts[0], ids)
+        if len(rows) < len(ids):
+            known = {row[0] for row in rows}
+            rows += self._of(texts[1], [each for each in ids if each not in known])
+        return rows
+
     # -- tasks and jobs --------------------------------------------------------------------
 
     def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
-        return [(read_task(row), row[-1]) for row in self._of(TASKS, ids)]
+        return [(read_task(row), row[-1]) for row in self._either(TASKS, ids)]
 
     def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
-        return [(read_job(row), row[-1]) for row in self._of(JOBS, ids)]
+        return [(read_job(row), row[-1]) for row in self._either(JOBS, ids)]
 
     def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
-        rows = self._of(PAYLOADS, job_ids)
+        rows = self._either(PAYLOADS, job_ids)
         return {job_id: None if text == "null" else from_json(text) for job_id, text in rows}
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
@@ -93,7 +103,8 @@ class SqliteReader:
         return [read_run(row) for row in self._of(LIVE_RUNS, job_ids)]
 
     def runs(self, ids: Collection[str]) -> list[Run]:
-        return [read_run(row) for row in self._of(SQL["runs"].text, ids)]
+        rows = self._of(RUNS_OF_JOBS, list({job_of_run(each): None for each in ids}))
+        return [read_run(row) for row in rows if row[0] in ids]
 
     def used_blobs(self, digests: Collection[str]) -> set[str]:
         return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
@@ -136,21 +147,23 @@ class SqliteReader:
     ) -> list[LoggedEvent]:
         end = END_OF_LOG if upto is None else upto
         if stream is None:
-            rows = self._all(EVENTS, (after, end, limit))
-        else:
-            rows = self._all(EVENTS_OF_STREAM, (stream, after, end, limit))
-        return [LoggedEvent._make(row) for row in rows]
+            return self._log.events(after, limit, end)
+        return self._log.stream(stream, after, limit, end)
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
 
     def head(self) -> int:
-        position: int = self._all(HEAD)[0][0]
-        return position
+        return self._log.head()
+
+    def commit_boundary(self, upto: int) -> int:
+        return self._log.boundary(upto)
+
+    def unsequenced(self) -> Sequence[LoggedEvent]:
+        return ()
 
     def version_of(self, stream: str) -> int:
-        version: int = self._all(VERSION_OF, (stream,))[0][0]
-        return version
+        return self._log.version(stream)
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._all(SQL["intake"].text, (limit,))]

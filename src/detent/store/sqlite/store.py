@@ -14,11 +14,12 @@ from detent.errors import Broken, DetentError, Unavailable
 from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blob_store import DirectoryBlobs
+from detent.store.sqlite.commit_log import SQL
 from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.identity import Files
 from detent.store.sqlite.notifier import Notifier
-from detent.store.sqlite.reader import SQL, SqliteReader
+from detent.store.sqlite.reader import SqliteReader
 from detent.store.sqlite.writer import SqliteWriter
 
 WRITTEN = SQL["written"].text

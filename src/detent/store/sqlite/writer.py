@@ -1,22 +1,36 @@
 """The write transaction on SQLite: `save` turns the changes of a batch into rows."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
-from detent.errors import Broken, DetentError, Refused
-from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.errors import DetentError, Refused
+from detent.kernel.entities import Checkpoint, Signal, Step, Wait
 from detent.store import clock
 from detent.store.clock import Moment
-from detent.store.codec import event_digest, event_rows, to_json
-from detent.store.rows import edited, evidence_row, writer
+from detent.store.codec import to_json
+from detent.store.rows import evidence_row
+from detent.store.sqlite import leases
 from detent.store.sqlite.claims import claimable
+from detent.store.sqlite.commit_log import (
+    SQL,
+    STREAM_COMMITS,
+    STREAMS,
+    Appended,
+    append,
+    blank,
+    changed,
+    ids_in,
+    index_streams,
+    trim,
+)
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.error_mapping import explained
-from detent.store.sqlite.reader import SQL, SqliteReader
+from detent.store.sqlite.reader import SqliteReader
+from detent.store.sqlite.work_rows import Put, WorkRows
 from detent.store.statements import for_tables
-from detent.store.table_names import REBUILT, TABLES
+from detent.store.table_names import TABLES
 from detent.store.types import (
     Candidate,
     ChainBlock,
@@ -24,50 +38,29 @@ from detent.store.types import (
     ClaimFilter,
     Delivery,
     DueTimers,
-    LoggedEvent,
 )
 
-
-class Put(NamedTuple):
-    """A statement, the function from an entity to its values, and further columns (`then`)."""
-
-    text: str
-    row: Any
-
-    @classmethod
-    def of(cls, name: str, entity: type[Any], *then: str) -> "Put":
-        statement = SQL[name]
-        own = statement.parameters[: len(statement.parameters) - len(then)]
-        if statement.parameters != (*own, *then):
-            raise ValueError(f"{name} must end with the parameters {then}")
-        return cls(statement.text, writer(entity, own))
-
-
-INSERT_TASKS = Put.of("insert_tasks", Task, "version", "title", "payload", "tags")
-UPDATE_TASKS = Put.of("update_tasks", Task, "version", "id")
-INSERT_JOBS = Put.of("insert_jobs", Job, "version", "payload")
-UPDATE_JOBS = Put.of("update_jobs", Job, "version", "id")
-INSERT_RUNS = Put.of("insert_runs", Run)
-UPDATE_RUNS = Put.of("update_runs", Run)
 STEPS = Put.of("upsert_steps", Step)
 WAITS = Put.of("upsert_waits", Wait)
 SIGNALS = Put.of("upsert_signals", Signal)
 CHECKPOINTS = Put.of("upsert_checkpoints", Checkpoint)
 
-EVENTS, QUEUE, LEASE = SQL["insert_events"].text, SQL["upsert_queue"].text, SQL["lease_queue"].text
-RENEW, TO_BLANK, BLANK = (SQL[name].text for name in ("renew", "events_to_blank", "blank_events"))
-RENEW_CLOCK = SQL["renew_clock"].text
-RUNNING_BY = {kind: SQL[f"running_by_{kind}"].text for kind in ("intent", "project", "key")}
+RENEW_CLOCK, JOBS_OF_TASK = SQL["renew_clock"].text, SQL["jobs_of_task"].text
+#: Tables whose rows are derived from the log; a rebuild writes them again.
+CLEARED = (
+    *("active_tasks", "ended_tasks", "dependencies", "active_jobs", "ended_jobs", "other_runs"),
+    *("evidence", "plans", "steps", "waits", "signals", "checkpoints", "leases", "deadlines"),
+)
 PUT_NAMED = for_tables(SQL["put_named"], TABLES)
 REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
-CLEAR_ROWS = for_tables(SQL["clear_rows"], REBUILT)
+CLEAR_ROWS = for_tables(SQL["clear_rows"], CLEARED)
 
 #: The tables whose rows are deleted with a job, in the order of their references.
 PARTS_OF_JOBS = [
     SQL[f"delete_{table}"].text
     for table in (
         *("waits", "signals", "checkpoints", "steps", "plans", "evidence", "runs"),
-        *("queue", "deadlines", "jobs"),
+        *("deadlines", "ended_jobs"),
     )
 ]
 
@@ -94,11 +87,7 @@ class SqliteWriter(SqliteReader):
         return claimable(self._connection, claim_filter, limit, now)
 
     def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
-        running = {}
-        for key in keys:
-            kind, _, name = key.partition(":")
-            running[key] = self._all(RUNNING_BY[kind], (name,))[0][0]
-        return running
+        return leases.counts(self._connection, keys)
 
     def due(self, limit: int, now: int) -> DueTimers:
         values = (now, limit)
@@ -112,8 +101,7 @@ class SqliteWriter(SqliteReader):
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:
         self._note_time()
-        rows = [(until, job_id, fence, worker) for job_id, fence in grants]
-        return set(self._many(RENEW, rows))
+        return leases.renew(self._connection, worker, grants, until)
 
     def reset_clock(self) -> int:
         ahead = self._ahead
@@ -150,23 +138,43 @@ class SqliteWriter(SqliteReader):
 
     def save(self, changes: Changes) -> None:
         try:
-            self._save_tasks(changes)
-            self._save_jobs(changes)
-            self._save_parts(changes)
-            self._save_queue(changes)
-            self.put_rows("limits", changes.limits)
-            if changes.keys:
-                self._save_keys(changes)
-            self._many(EVENTS, event_rows(changes.entries))
-            self.appended = self.appended or bool(changes.entries)
-            if changes.deleted_tasks or changes.deleted_jobs:
-                self._forget(changes.deleted_tasks, changes.deleted_jobs)
+            self._save(changes)
         except apsw.Error as error:
             self.failed = explained(error, self._where)
             raise self.failed from error
         except DetentError as error:
             self.failed = error
             raise
+
+    def _save(self, changes: Changes) -> None:
+        position = self.head() + 1 if changes.entries else 0
+        appended = Appended(changes.entries, self._now, position)
+        WorkRows(self._connection, changes, appended, self._now).save()
+        self._save_parts(changes)
+        if changes.deadlines:
+            self._save_deadlines(changes)
+        if changes.limits:
+            self.put_rows("limits", changes.limits)
+        if changes.keys:
+            self._save_keys(changes)
+        if changes.entries:
+            self._append(changes, appended)
+        if changes.deleted_tasks or changes.deleted_jobs:
+            self._forget(changes, appended)
+
+    def _append(self, changes: Changes, appended: Appended) -> None:
+        """Write the commits. Streams without a row in this save are checked here."""
+        rows = (changes.new_tasks, changes.tasks, changes.new_jobs, changes.jobs)
+        if len(appended.before) != sum(map(len, rows)):
+            written = _written(changes)
+            deleted = {*changes.deleted_tasks, *changes.deleted_jobs}
+            for stream in appended.before.keys() - written:
+                if self.version_of(stream) != appended.before[stream]:
+                    raise changed()
+                if stream not in deleted:
+                    appended.put_apart(stream)
+        append(self._connection, appended)
+        self.appended = True
 
     # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
@@ -205,69 +213,27 @@ class SqliteWriter(SqliteReader):
     def clear_rows(self) -> None:
         for statement in CLEAR_ROWS.values():
             self._all(statement.text)
+        index_streams(self._connection)
 
     def trim(self, upto: int) -> int:
-        before = self._connection.changed
-        self._all(SQL["trim_events"].text, (upto,))
-        return self._connection.changed - before
+        return trim(self._connection, upto)
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _save_tasks(self, changes: Changes) -> None:
-        versions = changes.versions
-        if changes.new_tasks:
-            text, row = INSERT_TASKS
-            self._many(
-                text,
-                [
-                    (*row(task), versions[task.id], title, to_json(payload), to_json(tags))
-                    for task, title, payload, tags in changes.new_tasks
-                ],
-            )
-            self._many(
-                SQL["insert_dependencies"].text,
-                [(new.task.id, each) for new in changes.new_tasks for each in new.task.depends_on],
-            )
-        if changes.tasks:
-            text, row = UPDATE_TASKS
-            self._many(text, [(*row(task), versions[task.id], task.id) for task in changes.tasks])
-        if changes.edits:
-            self._many(
-                SQL["edit_tasks"].text,
-                [(*edited(each), task_id) for task_id, each in changes.edits.items()],
-            )
-
-    def _save_jobs(self, changes: Changes) -> None:
-        versions = changes.versions
-        if changes.new_jobs:
-            text, row = INSERT_JOBS
-            self._many(
-                text,
-                [
-                    (*row(job), versions[job.id], to_json(payload))
-                    for job, payload in changes.new_jobs
-                ],
-            )
-        if changes.jobs:
-            text, row = UPDATE_JOBS
-            self._many(text, [(*row(job), versions[job.id], job.id) for job in changes.jobs])
-
     def _save_parts(self, changes: Changes) -> None:
         for put, entities in (
-            (INSERT_RUNS, changes.new_runs),
             (STEPS, changes.steps),
             (WAITS, changes.waits),
             (SIGNALS, changes.signals),
             (CHECKPOINTS, changes.checkpoints),
-            (UPDATE_RUNS, changes.runs),
         ):
             if entities:
                 self._many(put.text, [put.row(entity) for entity in entities])
         if changes.ended_waits:
             self._many(SQL["end_waits"].text, changes.ended_waits)
-        if changes.ended_jobs:
-            self._of(SQL["delete_waits"].text, changes.ended_jobs)
-            self._of(SQL["delete_signals"].text, changes.ended_jobs)
+        if changes.unwaited:
+            self._of(SQL["delete_waits"].text, changes.unwaited)
+            self._of(SQL["delete_signals"].text, changes.unwaited)
         if changes.plans:
             plans = changes.plans.items()
             rows = [(job_id, version, to_json(plan)) for job_id, (version, plan) in plans]
@@ -277,24 +243,11 @@ class SqliteWriter(SqliteReader):
                 SQL["insert_evidence"].text, [evidence_row(each) for each in changes.evidence]
             )
 
-    def _save_queue(self, changes: Changes) -> None:
-        now = self._now
-        if changes.queue:
-            self._many(QUEUE, [(*row, row.due_at > now) for row in changes.queue])
-        if changes.leases:
-            before = self._connection.changed
-            self._many(
-                LEASE, [(worker, fence, until, job) for job, worker, fence, until in changes.leases]
-            )
-            if self._connection.changed - before != len(changes.leases):
-                raise Broken("a job was claimed that is not in the queue: its lease has no row")
-        if changes.unqueued:
-            self._of(SQL["delete_queue"].text, changes.unqueued)
-        if changes.deadlines:
-            standing = [row for row in changes.deadlines if row[1] is not None]
-            gone = [row[0] for row in changes.deadlines if row[1] is None]
-            self._many(SQL["upsert_deadlines"].text, standing)
-            self._of(SQL["delete_deadlines"].text, gone)
+    def _save_deadlines(self, changes: Changes) -> None:
+        standing = [row for row in changes.deadlines if row[1] is not None]
+        gone = [row[0] for row in changes.deadlines if row[1] is None]
+        self._many(SQL["upsert_deadlines"].text, standing)
+        self._of(SQL["delete_deadlines"].text, gone)
 
     def _save_keys(self, changes: Changes) -> None:
         rows = [(*key[:3], to_json(key.answer), key.expires_at) for key in changes.keys]
@@ -302,12 +255,41 @@ class SqliteWriter(SqliteReader):
 
     # -- forgetting ------------------------------------------------------------------------
 
-    def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank the data of their events; the hash chain stays valid."""
-        jobs = [*job_ids, *(row[0] for row in self._of(SQL["jobs_of_task"].text, task_ids))]
+    def _forget(self, changes: Changes, appended: Appended) -> None:
+        """Delete rows and blank their events; digests keep the hash chain valid."""
+        tasks = changes.deleted_tasks
+        jobs = [*changes.deleted_jobs, *(row[0] for row in self._of(JOBS_OF_TASK, tasks))]
+        jobs = list(dict.fromkeys(jobs))
+        streams = self._commits_of([*tasks, *jobs], changes, appended)
         for text in PARTS_OF_JOBS:
             self._of(text, jobs)
-        for name in ("delete_dependencies", "delete_tasks"):
-            self._of(SQL[name].text, task_ids)
-        events = map(LoggedEvent._make, self._of(TO_BLANK, [*task_ids, *jobs]))
-        self._many(BLANK, [(event_digest(event), event.position) for event in events])
+        leases.lower(self._connection, self._of(SQL["delete_jobs"].text, jobs))
+        for name in ("delete_dependencies", "delete_tasks", "delete_ended_tasks"):
+            self._of(SQL[name].text, tasks)
+        blank(self._connection, self._log, streams)
+
+    def _commits_of(
+        self, streams: Sequence[str], changes: Changes, appended: Appended
+    ) -> dict[str, list[int]]:
+        """Write the tombstones of streams; returns the ids of all their commits."""
+        written = _written(changes)
+        found: dict[str, list[int]] = {}
+        rows = []
+        for stream, _, commits in self._of(STREAMS, streams):
+            if stream not in written:
+                commits += appended.ids_of(stream)
+            later = [row[0] for row in self._all(STREAM_COMMITS, (stream,))]
+            found[stream] = [*later, *ids_in(commits)]
+            rows.append((stream, max(found[stream]), commits))
+        self._many(SQL["upsert_tombstones"].text, rows)
+        return found
+
+
+def _written(changes: Changes) -> set[str]:
+    """The streams whose rows are written, with the ids of their commits."""
+    return {
+        *(task.id for task in changes.tasks),
+        *(job.id for job in changes.jobs),
+        *(new.task.id for new in changes.new_tasks),
+        *(new.job.id for new in changes.new_jobs),
+    }

@@ -11,8 +11,10 @@ from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.fences import PLAN
 from detent.testing.conformance.work_actions import (
     PERSON,
+    claim,
     claim_one,
     complete,
+    completion,
     do,
     refusal,
     run_of,
@@ -97,6 +99,23 @@ def what_is_beside_deleted_work_stays(case: Case) -> None:
         assert event == earlier or event.stream.startswith(gone)
     assert [len(after[table]) for table in ("tasks", "jobs", "runs")] == [1, 1, 2]
     assert kept in after["tasks"][0]
+
+
+@check
+def a_neighbour_in_the_same_commits_keeps_its_data(case: Case) -> None:
+    names = [f"job-{number}" for number in range(4)]
+    submitted = [c.SubmitJob(name, "p", "dig", payload={"secret": name}) for name in names]
+    case.engine.execute([CommandRequest(each, PERSON) for each in submitted], bulk=True)
+    reports = [completion(each, "done") for each in claim(case.engine, len(names))]
+    case.engine.execute([CommandRequest(each, PERSON) for each in reports], bulk=True)
+    before = picture(case.store)["log"]
+    do(case.engine, c.DeleteJob(names[1]))
+    after = picture(case.store)["log"]
+    for event, earlier in zip(after, before, strict=False):
+        gone = event.stream == names[1]
+        assert event == (
+            earlier._replace(data="", digest=event_digest(earlier)) if gone else earlier
+        )
 
 
 @check

@@ -131,6 +131,22 @@ def a_heartbeat_renews_only_what_is_still_held(case: Case) -> None:
 
 
 @check
+def a_job_that_is_not_renewed_is_lost_alone(case: Case) -> None:
+    """Jobs that were claimed together are renewed one by one."""
+    for _ in range(3):
+        submit_job(case.engine)
+    lost, *kept = claim(case.engine, 3)
+    case.clock.advance(us=case.engine.lifetimes.lease_us // 2)
+    grants = [each.grant[:2] for each in kept]
+    assert case.engine.renew("w1", grants) == set(grants)
+    case.clock.advance(us=case.engine.lifetimes.lease_us // 2 + 1)
+    with case.store.write() as tx:
+        assert list(tx.due(10, tx.now()).leases) == [lost.grant[:2]]
+    assert keep(case.engine) == 1
+    assert case.engine.renew("w1", [lost.grant[:2], *grants]) == set(grants)
+
+
+@check
 def a_renewed_lease_is_not_due(case: Case) -> None:
     submit_job(case.engine)
     claimed = claim_one(case.engine)

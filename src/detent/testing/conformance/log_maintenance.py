@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from detent.engine import CommandRequest
 from detent.integrity import hash_chain
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
@@ -12,6 +13,7 @@ from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.reads import busy
 from detent.testing.conformance.work_actions import (
+    PERSON,
     claim_one,
     code,
     complete,
@@ -95,6 +97,33 @@ def a_trim_takes_the_beginning_of_the_log(case: Case) -> None:
     assert verify(case.store).differences == []
     with case.store.read() as view:
         assert view.head() > after[-1].position
+
+
+@check
+def a_trim_divides_no_commit(case: Case) -> None:
+    """Where a chain block could end inside a commit, the chain still matches after a trim."""
+    names = [f"job-{number}" for number in range(6)]
+    for kind in (lambda name: c.SubmitJob(name, "p", "dig"), c.CancelJob, c.DeleteJob):
+        asks = [CommandRequest(kind(name), PERSON) for name in names]
+        case.engine.execute(asks, bulk=True)
+    kept = finished(case)
+    with case.store.read() as view:
+        before = list(view.events(0, 1_000))
+    for size in (4, 5, 6):
+        with case.store.write() as tx:
+            block = hash_chain.next_chain_block(tx, size)
+            assert block is not None
+            hash_chain.put(tx, block)
+        gone = hash_chain.trim(case.store)
+        with case.store.read() as view:
+            assert list(view.events(0, 1_000)) == before[gone:]
+            assert hash_chain.check(view).breaks == []
+        before = before[gone:]
+    hash_chain.extend_chain(case.store)
+    hash_chain.trim(case.store)
+    assert verify(case.store).differences == []
+    with case.store.read() as view:
+        assert {event.stream for event in view.events(0, 1_000)} >= {kept}
 
 
 @check

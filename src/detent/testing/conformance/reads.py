@@ -12,6 +12,7 @@ from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 from detent.store.clock import CLOCK
 from detent.store.port import Store
 from detent.store.table_names import TABLES
+from detent.store.types import LoggedEvent
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     SECOND_US,
@@ -230,3 +231,29 @@ def of_those_who_change_named_values_each_sees_what_the_others_did(case: Case) -
         thread.join()
     with case.store.read() as view:
         assert view.rows("system_state")["count"] == 10 * len(stores)
+
+
+@check
+def a_long_stream_is_read_in_pages(case: Case) -> None:
+    """Forty events of one job in as many commits, beside those of another job."""
+    submit_job(case.engine, job_id="long")
+    claimed = claim_one(case.engine)
+    for number in range(40):
+        do(case.engine, c.RecordCheckpoint(claimed.grant, f"page-{number}", number))
+        if number % 10 == 0:
+            submit_job(case.engine)
+    with case.store.read() as view:
+        whole = [event for event in view.events(0, 1_000) if event.stream == "long"]
+        assert view.version_of("long") == whole[-1].version == len(whole)
+        assert list(view.events(0, 1_000, stream="long")) == whole
+        for limit in (1, 3, 17):
+            pages: list[LoggedEvent] = []
+            after = 0
+            while page := view.events(after, limit, stream="long"):
+                pages += page
+                after = page[-1].position
+            assert pages == whole
+        middle = whole[20].position
+        assert list(view.events(middle, 5, stream="long")) == whole[21:26]
+        assert list(view.events(0, 1_000, stream="long", upto=middle)) == whole[:21]
+        assert list(view.events(whole[-1].position, 5, stream="long")) == []

@@ -14,13 +14,18 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS runs;
 
+-- The id of a run is that of its job with a number, so that it is found by the key of the job.
 -- name: runs
 SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
     runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
     runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
     runs.note, runs.reserved, runs.reason
 FROM json_array_elements_text(:ids) AS wanted (id)
-CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.id = wanted.id OFFSET 0) AS runs;
+CROSS JOIN LATERAL (
+    SELECT * FROM runs
+    WHERE runs.id = wanted.id AND runs.job_id = regexp_replace(wanted.id, '-r[0-9]+$', '')
+    OFFSET 0
+) AS runs;
 
 -- name: used_blobs
 SELECT evidence.sha256
@@ -29,8 +34,9 @@ CROSS JOIN LATERAL (
     SELECT sha256 FROM evidence WHERE evidence.sha256 = wanted.id LIMIT 1
 ) AS evidence;
 
--- name: insert_runs
-INSERT INTO runs (
+-- Runs that are not in the row of their job.
+-- name: upsert_runs
+INSERT INTO other_runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
     exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
     reserved, reason
@@ -40,18 +46,13 @@ SELECT
     given.step, given.started_at, given.ended_at, given.outcome, given.exit_code, given.error_class,
     given.error, given.session_id, given.cost, given.tokens_in, given.tokens_out, given.progress,
     given.note, given.reserved, given.reason
-FROM json_populate_recordset(NULL::runs, :rows) AS given;
-
--- name: update_runs
-MERGE INTO runs USING json_populate_recordset(NULL::runs, :rows) AS given
-ON runs.id = given.id
-WHEN MATCHED THEN UPDATE SET
-    state = given.state, started_at = given.started_at, ended_at = given.ended_at,
-    outcome = given.outcome, exit_code = given.exit_code, error_class = given.error_class,
-    error = given.error, session_id = given.session_id, cost = given.cost,
-    tokens_in = given.tokens_in, tokens_out = given.tokens_out, progress = given.progress,
-    note = given.note, reserved = given.reserved, reason = given.reason
-WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
+FROM json_populate_recordset(NULL::other_runs, :rows) AS given
+ON CONFLICT (id) DO UPDATE SET
+    state = excluded.state, started_at = excluded.started_at, ended_at = excluded.ended_at,
+    outcome = excluded.outcome, exit_code = excluded.exit_code, error_class = excluded.error_class,
+    error = excluded.error, session_id = excluded.session_id, cost = excluded.cost,
+    tokens_in = excluded.tokens_in, tokens_out = excluded.tokens_out, progress = excluded.progress,
+    note = excluded.note, reserved = excluded.reserved, reason = excluded.reason;
 
 -- name: steps
 SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,

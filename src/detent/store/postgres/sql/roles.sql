@@ -3,16 +3,21 @@
 --
 --     psql --set=role=detent --file=roles.sql postgresql://owner@host/database
 --
--- That role reads and writes rows and appends to the log. It can neither change nor remove what the log and its
--- chain blocks cover: the data of deleted work's events is blanked by the function blank_events, which does nothing else. To
--- upgrade the schema, to rebuild rows or to trim the log, detent is run as the owner.
+-- That role reads and writes rows and appends to the log. It can neither change nor remove commits, their positions
+-- and chain blocks: the function blank_events replaces the data of deleted tasks and jobs by digests, and the function
+-- sequence_commits assigns positions; they do nothing else. To upgrade the schema, to rebuild rows or to trim the log,
+-- detent is run as the owner.
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    tasks, task_tags, dependencies, jobs, runs, evidence, output, blobs, plans, steps, waits, signals,
-    checkpoints, queue, arrivals, deadlines, idempotency_keys, intake, outbox, projects, intents,
-    workers, schedules, resources, limits, tokens, system_state, webhooks, notion_pages
+    active_tasks, ended_tasks, task_tags, dependencies, active_jobs, ended_jobs, other_runs, leases,
+    evidence, output, blobs, plans, steps, waits, signals, checkpoints, arrivals, deadlines,
+    idempotency_keys, intake, outbox, projects, intents, workers, schedules, resources, limits, tokens,
+    system_state, webhooks, notion_pages
 TO :"role";
 
-GRANT SELECT, INSERT ON events, seals TO :"role";
-GRANT SELECT ON schema_migrations, questions TO :"role";
-GRANT EXECUTE ON FUNCTION blank_events(json) TO :"role";
+GRANT SELECT, INSERT ON commits, stream_commits, tombstones, seals TO :"role";
+GRANT USAGE ON SEQUENCE commit_ids TO :"role";
+GRANT SELECT ON
+    commit_positions, sequencer_turns, tasks, jobs, runs, queue, questions, events, schema_migrations
+TO :"role";
+GRANT EXECUTE ON FUNCTION blank_events(json), sequence_commits() TO :"role";

@@ -7,12 +7,13 @@
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
-    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT value FROM system_state WHERE name = 'clock') AS clock,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
-    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
+    (SELECT at FROM commits ORDER BY id DESC LIMIT 1) AS last_at,
+    (SELECT id FROM commits ORDER BY id DESC LIMIT 1) AS last_commit;
 
 -- A process that stops in the middle of a write holds its locks for a limited time: between two round trips by
 -- the first of these timeouts, within one by the second, which PostgreSQL has from version 17 on.
@@ -20,7 +21,8 @@ SELECT
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
-    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('idle_in_transaction_session_timeout', :idle_ms, true),
     CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
@@ -28,8 +30,8 @@ SELECT
     END AS hold,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT value FROM system_state WHERE name = 'clock') AS clock,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
-    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
+    (SELECT at FROM commits ORDER BY id DESC LIMIT 1) AS last_at,
+    (SELECT id FROM commits ORDER BY id DESC LIMIT 1) AS last_commit;
 
 -- Restarts the time limit of a long transaction; 0 removes the limit.
 -- name: hold_on
@@ -55,16 +57,19 @@ WHERE datname = current_database() AND usename = current_user
 -- name: plan_freely
 SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true);
+    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true),
+    set_config('enable_bitmapscan', 'on', true);
 
 -- name: plan_by_key
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true);
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
+    set_config('enable_bitmapscan', 'off', true);
 
 -- Every task tree has one root. A writer locks the row of the root: that of the named tasks and jobs, of the
 -- tasks above them, and of the tasks that depend on one of these. Roots never change, so they are found without
--- a lock; all writers lock them in the same order, tasks by id, then jobs by id.
+-- a lock; all writers lock them in the same order, tasks by id, then jobs by id. A root that another transaction
+-- moved to the other table meanwhile is found and not locked: the next statement sees it there.
 -- name: lock_roots
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT jobs.id, jobs.task_id, jobs.root_id
@@ -98,22 +103,50 @@ of_tasks AS (
 ),
 of_jobs AS (
     SELECT DISTINCT root_id AS id FROM job WHERE task_id IS NULL
+),
+locked_tasks AS MATERIALIZED (
+    SELECT root.id, active.id AS active, ended.id AS ended
+    FROM (SELECT id FROM of_tasks ORDER BY id) AS root
+    LEFT JOIN LATERAL (
+        SELECT active_tasks.id FROM active_tasks WHERE active_tasks.id = root.id FOR UPDATE
+    ) AS active ON true
+    LEFT JOIN LATERAL (
+        SELECT ended_tasks.id FROM ended_tasks
+        WHERE ended_tasks.id = root.id AND active.id IS NULL FOR UPDATE
+    ) AS ended ON true
+),
+locked_jobs AS MATERIALIZED (
+    SELECT root.id, active.id AS active, ended.id AS ended
+    FROM (SELECT id FROM of_jobs ORDER BY id) AS root
+    LEFT JOIN LATERAL (
+        SELECT active_jobs.id FROM active_jobs WHERE active_jobs.id = root.id FOR UPDATE
+    ) AS active ON true
+    LEFT JOIN LATERAL (
+        SELECT ended_jobs.id FROM ended_jobs
+        WHERE ended_jobs.id = root.id AND active.id IS NULL FOR UPDATE
+    ) AS ended ON true
 )
-SELECT locked.id
-FROM (SELECT id FROM of_tasks ORDER BY id) AS root
-CROSS JOIN LATERAL (SELECT tasks.id FROM tasks WHERE tasks.id = root.id FOR UPDATE) AS locked
+SELECT id, coalesce(active, ended) IS NOT NULL AS locked FROM locked_tasks
+WHERE coalesce(active, ended) IS NOT NULL
+    OR EXISTS (SELECT FROM tasks WHERE tasks.id = locked_tasks.id)
 UNION ALL
-SELECT locked.id
-FROM (SELECT id FROM of_jobs ORDER BY id) AS root
-CROSS JOIN LATERAL (SELECT jobs.id FROM jobs WHERE jobs.id = root.id FOR UPDATE) AS locked;
+SELECT id, coalesce(active, ended) IS NOT NULL FROM locked_jobs
+WHERE coalesce(active, ended) IS NOT NULL
+    OR EXISTS (SELECT FROM jobs WHERE jobs.id = locked_jobs.id);
 
 -- Roots that are needed later are out of the order, so they are locked without waiting.
 -- name: lock_late
-SELECT locked.id
+SELECT wanted.id, coalesce(active.id, ended.id) IS NOT NULL AS locked
 FROM json_array_elements_text(:ids) AS wanted (id)
-CROSS JOIN LATERAL (
-    SELECT tasks.id FROM tasks WHERE tasks.id = wanted.id FOR UPDATE NOWAIT
-) AS locked;
+LEFT JOIN LATERAL (
+    SELECT active_tasks.id FROM active_tasks WHERE active_tasks.id = wanted.id FOR UPDATE NOWAIT
+) AS active ON true
+LEFT JOIN LATERAL (
+    SELECT ended_tasks.id FROM ended_tasks
+    WHERE ended_tasks.id = wanted.id AND active.id IS NULL FOR UPDATE NOWAIT
+) AS ended ON true
+WHERE coalesce(active.id, ended.id) IS NOT NULL
+    OR EXISTS (SELECT FROM tasks WHERE tasks.id = wanted.id);
 
 -- Keeps the number of steps that hold a resource unchanged until the end. Without resources there is no wait.
 -- name: lock_resources

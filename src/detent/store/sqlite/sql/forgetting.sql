@@ -18,11 +18,12 @@ DELETE FROM plans WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_evidence
 DELETE FROM evidence WHERE run_id IN (
-    SELECT id FROM runs WHERE job_id IN (SELECT value FROM carray(:ids))
+    SELECT run_id FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
+    UNION ALL
+    SELECT run_id FROM carray(:ids) AS wanted CROSS JOIN ended_jobs ON ended_jobs.id = wanted.value
+    UNION ALL
+    SELECT other_runs.id FROM carray(:ids) AS wanted CROSS JOIN other_runs ON job_id = wanted.value
 );
-
--- name: delete_runs
-DELETE FROM runs WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_expired_keys
 DELETE FROM idempotency_keys WHERE (project, key) IN (
@@ -31,12 +32,3 @@ DELETE FROM idempotency_keys WHERE (project, key) IN (
     ORDER BY expires_at
     LIMIT :limit
 );
-
--- A tombstone keeps its data.
--- name: events_to_blank
-SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
-FROM carray(:streams) AS wanted CROSS JOIN events
-    ON stream = wanted.value AND digest IS NULL AND name NOT IN ('task_deleted', 'job_deleted');
-
--- name: blank_events
-UPDATE events SET data = '', digest = :digest WHERE position = :position;

@@ -1,41 +1,9 @@
 -- Differs because: SQLite takes a list as an array in memory (carray), and writes fastest with one short
 -- statement for each row; with a database server every statement costs a round trip.
 
--- name: live_runs
-SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
-    reserved, reason
-FROM carray(:ids) AS wanted CROSS JOIN runs
-    ON job_id = wanted.value AND state IN ('queued', 'running');
-
--- name: runs
-SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
-    reserved, reason
-FROM carray(:ids) AS wanted CROSS JOIN runs ON id = wanted.value;
-
 -- name: used_blobs
 SELECT wanted.value FROM carray(:digests) AS wanted
 WHERE EXISTS (SELECT 1 FROM evidence WHERE sha256 = wanted.value);
-
--- name: insert_runs
-INSERT INTO runs (
-    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
-    reserved, reason
-) VALUES (
-    :id, :job_id, :state, :attempt, :fence, :worker, :queued_at, :step, :started_at, :ended_at,
-    :outcome, :exit_code, :error_class, :error, :session_id, :cost, :tokens_in, :tokens_out,
-    :progress, :note, :reserved, :reason
-);
-
--- name: update_runs
-UPDATE runs SET
-    state = :state, started_at = :started_at, ended_at = :ended_at, outcome = :outcome,
-    exit_code = :exit_code, error_class = :error_class, error = :error, session_id = :session_id,
-    cost = :cost, tokens_in = :tokens_in, tokens_out = :tokens_out, progress = :progress,
-    note = :note, reserved = :reserved, reason = :reason
-WHERE id = :id;
 
 -- name: insert_evidence
 INSERT INTO evidence (run_id, file, kind, sha256, size, media_type, at)
@@ -43,14 +11,6 @@ VALUES (:run_id, :file, :kind, :sha256, :size, :media_type, :at)
 ON CONFLICT (run_id, file) DO UPDATE SET
     kind = excluded.kind, sha256 = excluded.sha256, size = excluded.size,
     media_type = excluded.media_type, at = excluded.at;
-
--- name: steps
-SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
-    steps.lost, steps.not_before, steps.run_id, steps.resource, steps.last_resource,
-    steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
-    steps.result
-FROM carray(:ids) AS wanted CROSS JOIN jobs ON jobs.id = wanted.value
-    CROSS JOIN steps ON steps.job_id = jobs.id AND steps.plan_version = jobs.plan_version;
 
 -- name: upsert_steps
 INSERT INTO steps (
@@ -67,11 +27,6 @@ ON CONFLICT (job_id, plan_version, name) DO UPDATE SET
     held_until = excluded.held_until, wait = excluded.wait, reason = excluded.reason,
     error_class = excluded.error_class, error = excluded.error, avoid = excluded.avoid,
     result = excluded.result;
-
--- name: plans
-SELECT plans.job_id, plans.document
-FROM carray(:ids) AS wanted CROSS JOIN jobs ON jobs.id = wanted.value
-    CROSS JOIN plans ON plans.job_id = jobs.id AND plans.plan_version = jobs.plan_version;
 
 -- name: insert_plans
 INSERT INTO plans (job_id, plan_version, document) VALUES (:job_id, :plan_version, :document);
@@ -110,3 +65,27 @@ INSERT INTO checkpoints (job_id, name, kind, step, done, value)
 VALUES (:job_id, :name, :kind, :step, :done, :value)
 ON CONFLICT (job_id, name) DO UPDATE SET
     kind = excluded.kind, step = excluded.step, done = excluded.done, value = excluded.value;
+
+-- name: steps
+SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
+    steps.lost, steps.not_before, steps.run_id, steps.resource, steps.last_resource,
+    steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
+    steps.result
+FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
+    CROSS JOIN steps ON steps.job_id = active_jobs.id AND steps.plan_version = active_jobs.plan_version
+UNION ALL
+SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
+    steps.lost, steps.not_before, steps.run_id, steps.resource, steps.last_resource,
+    steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
+    steps.result
+FROM carray(:ids) AS wanted CROSS JOIN ended_jobs ON ended_jobs.id = wanted.value
+    CROSS JOIN steps ON steps.job_id = ended_jobs.id AND steps.plan_version = ended_jobs.plan_version;
+
+-- name: plans
+SELECT plans.job_id, plans.document
+FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
+    CROSS JOIN plans ON plans.job_id = active_jobs.id AND plans.plan_version = active_jobs.plan_version
+UNION ALL
+SELECT plans.job_id, plans.document
+FROM carray(:ids) AS wanted CROSS JOIN ended_jobs ON ended_jobs.id = wanted.value
+    CROSS JOIN plans ON plans.job_id = ended_jobs.id AND plans.plan_version = ended_jobs.plan_version;

@@ -1,20 +1,15 @@
 -- Differs because: SQLite has one writer, so that no rows are locked or skipped, and the statements name the
 -- index to use.
 
--- name: upsert_queue
-INSERT INTO queue (job_id, root_id, project, intent, rank, due_at, concurrency_key, lane, asleep)
-VALUES (:job_id, :root_id, :project, :intent, :rank, :due_at, :concurrency_key, :lane, :asleep)
-ON CONFLICT (job_id) DO UPDATE SET
-    rank = excluded.rank, due_at = excluded.due_at, lane = excluded.lane, asleep = excluded.asleep,
-    worker = NULL, fence = 0, lease_until = NULL;
+-- name: queue_jobs
+UPDATE active_jobs SET lane = :lane, due_at = :due_at, asleep = :asleep, lease_id = NULL WHERE id = :job_id;
 
--- A leased job is in the lane of its intent; its lane is written again when it is queued again.
--- name: lease_queue
-UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until, lane = intent
-WHERE job_id = :job_id;
+-- name: lease_jobs
+UPDATE active_jobs SET lane = intent, lease_id = :lease WHERE id = :job_id;
 
--- name: delete_queue
-DELETE FROM queue WHERE job_id IN (SELECT value FROM carray(:ids));
+-- name: unqueue_jobs
+UPDATE active_jobs SET lane = NULL, asleep = 0, lease_id = NULL
+WHERE id IN (SELECT value FROM carray(:ids));
 
 -- name: upsert_deadlines
 INSERT INTO deadlines (job_id, due_at) VALUES (:job_id, :due_at)
@@ -25,76 +20,96 @@ DELETE FROM deadlines WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- A limited number, oldest first, so that a claim stays short when many jobs become due together.
 -- name: wake_queue
-UPDATE queue SET asleep = 0
-WHERE job_id IN (
-    SELECT job_id FROM queue INDEXED BY queue_asleep
+UPDATE active_jobs SET asleep = 0
+WHERE id IN (
+    SELECT id FROM active_jobs INDEXED BY active_jobs_asleep
     WHERE asleep = 1 AND due_at <= :now
     ORDER BY due_at
     LIMIT 5000
 );
 
--- name: claimable
-SELECT rank, job_id, intent, project, concurrency_key
-FROM queue INDEXED BY queue_ready
-WHERE worker IS NULL AND asleep = 0
-ORDER BY rank, job_id
-LIMIT :limit;
-
 -- Lanes with claimable jobs, and the projects in each; each is found by one step in the index.
 -- name: next_lane
 SELECT lane
-FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND lane > :lane
+FROM active_jobs INDEXED BY active_jobs_by_lane
+WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane > :lane
 ORDER BY lane
 LIMIT 1;
 
 -- name: next_project
 SELECT project
-FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND lane = :lane AND project > :project
+FROM active_jobs INDEXED BY active_jobs_by_lane
+WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND project > :project
 ORDER BY project
 LIMIT 1;
 
 -- name: claimable_in_lane
-SELECT rank, job_id, intent, project, concurrency_key
-FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND lane = :lane AND project = :project
+SELECT rank, id, intent, project, concurrency_key
+FROM active_jobs INDEXED BY active_jobs_by_lane
+WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND project = :project
     AND (concurrency_key IS NOT NULL) = :keyed AND rank <= :worst_rank
-ORDER BY rank, job_id
+ORDER BY rank, id
 LIMIT :limit;
 
 -- name: next_key
 SELECT concurrency_key
-FROM queue INDEXED BY queue_keys
-WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
+FROM active_jobs INDEXED BY active_jobs_by_key
+WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
     AND lane = :lane AND project = :project AND concurrency_key > :key
 ORDER BY concurrency_key
 LIMIT 1;
 
 -- name: claimable_of_key
-SELECT rank, job_id, intent, project, concurrency_key
-FROM queue INDEXED BY queue_keys
-WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
+SELECT rank, id, intent, project, concurrency_key
+FROM active_jobs INDEXED BY active_jobs_by_key
+WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
     AND lane = :lane AND project = :project AND concurrency_key = :key AND rank <= :worst_rank
-ORDER BY rank, job_id
+ORDER BY rank, id
 LIMIT :limit;
 
--- name: running_by_intent
-SELECT count(*) AS running
-FROM queue INDEXED BY queue_leased
-WHERE worker IS NOT NULL AND intent = :name;
+-- ---- leases ----------------------------------------------------------------------------------
 
--- name: running_by_project
-SELECT count(*) AS running
-FROM queue INDEXED BY queue_leased
-WHERE worker IS NOT NULL AND project = :name;
+-- name: insert_lease
+INSERT INTO leases (worker, until, held, jobs) VALUES (:worker, :until, :held, :jobs) RETURNING id;
+
+-- name: leases_of
+SELECT lease_id
+FROM carray(:ids) AS wanted CROSS JOIN active_jobs
+    ON active_jobs.id = wanted.value AND active_jobs.lease_id IS NOT NULL;
+
+-- name: leased
+SELECT active_jobs.lease_id, active_jobs.id
+FROM active_jobs
+WHERE active_jobs.id = :job_id AND active_jobs.fence = :fence AND active_jobs.worker = :worker
+    AND active_jobs.lease_id IS NOT NULL;
+
+-- name: lower_leases
+UPDATE leases SET held = held - :released WHERE id = :id;
+
+-- name: delete_leases
+DELETE FROM leases WHERE id = :id AND held <= 0;
+
+-- name: extend_leases
+UPDATE leases SET until = :until WHERE id = :id AND held = :held RETURNING id;
+
+-- name: due_leases
+SELECT active_jobs.id AS job_id, active_jobs.fence
+FROM leases CROSS JOIN json_each(leases.jobs) AS claimed
+    CROSS JOIN active_jobs ON active_jobs.id = claimed.value AND active_jobs.lease_id = leases.id
+WHERE leases.until <= :now
+ORDER BY leases.until
+LIMIT :limit;
+
+-- name: shift_leases
+UPDATE leases SET until = until - :ahead;
+
+-- name: running
+SELECT active_jobs.intent, active_jobs.project, count(*) AS running
+FROM leases CROSS JOIN json_each(leases.jobs) AS claimed
+    CROSS JOIN active_jobs ON active_jobs.id = claimed.value AND active_jobs.lease_id = leases.id
+GROUP BY active_jobs.intent, active_jobs.project;
 
 -- name: running_by_key
 SELECT count(*) AS running
-FROM queue INDEXED BY queue_leased_keys
-WHERE worker IS NOT NULL AND concurrency_key IS NOT NULL AND concurrency_key = :name;
-
--- name: renew
-UPDATE queue SET lease_until = :until
-WHERE job_id = :job_id AND fence = :fence AND worker = :worker
-RETURNING job_id, fence;
+FROM active_jobs INDEXED BY active_jobs_leased_keys
+WHERE lease_id IS NOT NULL AND concurrency_key IS NOT NULL AND concurrency_key = :name;

@@ -1,0 +1,78 @@
+"""The body of a commit: what is written is read, split and blanked without a change of digests."""
+
+from detent.kernel import events as e
+from detent.store import commit_body
+from detent.store.codec import event_digest, event_rows
+from detent.store.types import LoggedEvent, NewEvent
+
+AT = 1_000
+
+
+def created(stream: str, payload: object = None) -> NewEvent:
+    event = e.JobCreated("p", "dig", "P2", stream, None, None, payload, None, {})
+    return NewEvent(stream, 1, "p", e.Record(stream, None, event, AT, "ann"))
+
+
+def started(stream: str, version: int, at: int = AT) -> NewEvent:
+    record = e.Record(stream, f"{stream}-r1", e.RunStarted(), at, "worker:w")
+    return NewEvent(stream, version, "p", record)
+
+
+def logged(events: list[NewEvent], position: int = 1) -> list[LoggedEvent]:
+    rows = enumerate(event_rows(events), position)
+    return [LoggedEvent._make((at, *row, None)) for at, row in rows]
+
+
+EVENTS = [created("a", {"n": "é"}), started("a", 2), created("b"), started("a", 3, at=999)]
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    (body,) = commit_body.encode(EVENTS, AT)
+    assert (body.events, list(body.streams)) == (4, ["a", "b", "a"])
+    assert commit_body.decode(body.text, AT, 7) == logged(EVENTS, 7)
+    assert list(commit_body.streams_of(body.text)) == ["a", "b", "a"]
+
+
+def test_the_events_of_one_stream_keep_their_positions() -> None:
+    (body,) = commit_body.encode(EVENTS, AT)
+    own = commit_body.decode_streams(body.text, AT, 7, {"a"})
+    assert own == [each for each in logged(EVENTS, 7) if each.stream == "a"]
+
+
+def test_a_long_body_is_split_between_groups() -> None:
+    payload = "x" * (commit_body.MAX_BYTES // 3)
+    events = [each for name in "abcdef" for each in (created(name, payload), started(name, 2))]
+    bodies = commit_body.encode(events, AT)
+    assert [body.events for body in bodies] == [4, 4, 4]
+    assert [body.streams for body in bodies] == [["a", "b"], ["c", "d"], ["e", "f"]]
+    found, position = [], 1
+    for body in bodies:
+        found += commit_body.decode(body.text, AT, position)
+        position += body.events
+    assert found == logged(events)
+
+
+def test_no_events_make_no_body() -> None:
+    assert commit_body.encode([], AT) == []
+
+
+def test_a_blanked_stream_keeps_its_digests_and_others_their_data() -> None:
+    (body,) = commit_body.encode(EVENTS, AT)
+    text = commit_body.blank(body.text, AT, {"a"})
+    before, after = logged(EVENTS), commit_body.decode(text, AT, 1)
+    assert [event_digest(each) for each in after] == [event_digest(each) for each in before]
+    assert [each.data == "" for each in after] == [True, True, False, True]
+    assert commit_body.blank(text, AT, {"a"}) == text
+    assert commit_body.from_logged(after, AT) == text
+
+
+def test_a_tombstone_keeps_its_data() -> None:
+    gone = NewEvent("a", 2, "p", e.Record("a", None, e.JobDeleted("old"), AT, "keeper"))
+    (body,) = commit_body.encode([created("a"), gone], AT)
+    _, tombstone = commit_body.decode(commit_body.blank(body.text, AT, {"a"}), AT, 1)
+    assert tombstone.data == logged([created("a"), gone])[1].data
+
+
+def test_a_logged_event_becomes_the_same_body() -> None:
+    (body,) = commit_body.encode(EVENTS, AT)
+    assert commit_body.from_logged(logged(EVENTS), AT) == body.text

@@ -1,0 +1,86 @@
+"""Deliberately broken variants of the SQLite store, by name.
+
+Each has the check of the conformance suite that must notice it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from detent.store import commit_body
+from detent.store.sqlite import leases
+from detent.store.sqlite.commit_log import Appended, LogReader
+from detent.store.sqlite.connection import Connection
+from detent.store.sqlite.work_rows import JobRows
+
+Patches = Iterator[Any]
+
+
+def stale_version_is_appended() -> Patches:
+    """Events are appended to a stream that was changed after it was loaded."""
+    checked = JobRows._checked
+
+    def unchecked(self: JobRows, stream: str) -> tuple[int, str, str, int | None]:
+        return (*checked(self, stream)[:3], None)
+
+    yield patch.object(JobRows, "_checked", unchecked)
+
+
+def blanking_touches_a_neighbour() -> Patches:
+    """The deletion of a job blanks the events of other jobs in the same commits."""
+    blank = commit_body.blank
+
+    def blank_all(text: str, at: int, streams: Collection[str]) -> str:  # noqa: ARG001
+        return blank(text, at, set(commit_body.streams_of(text)))
+
+    yield patch.object(commit_body, "blank", blank_all)
+
+
+def late_commits_are_not_found() -> Patches:
+    """A commit after the sixteenth version of a stream is not noted."""
+    yield patch.object(Appended, "put_apart", lambda *_: None)
+
+
+def deleted_ids_are_given_again() -> Patches:
+    """No tombstone is written for a deleted stream."""
+    many = Connection.many
+
+    def forgetful(self: Connection, text: str, rows: Sequence[Sequence[Any]]) -> Any:
+        return [] if "INTO tombstones" in text else many(self, text, rows)
+
+    yield patch.object(Connection, "many", forgetful)
+
+
+def heartbeat_renews_the_whole_lease() -> Patches:
+    """A heartbeat also renews jobs that it does not name, if they were claimed together."""
+    extend = leases.EXTEND.replace(" AND held = :held", " AND :held > 0")
+    yield patch.object(leases, "EXTEND", extend)
+
+
+def trim_divides_a_commit() -> Patches:
+    """A chain block may end inside a commit, and the log is trimmed there."""
+    yield patch.object(LogReader, "boundary", lambda _, upto: upto)
+
+
+#: The check that notices each.
+NOTICED_BY: Mapping[Callable[[], Patches], str] = {
+    stale_version_is_appended: "a_lost_version_race_is_refused",
+    blanking_touches_a_neighbour: "a_neighbour_in_the_same_commits_keeps_its_data",
+    late_commits_are_not_found: "a_long_stream_is_read_in_pages",
+    deleted_ids_are_given_again: "the_id_of_deleted_work_is_not_given_again",
+    heartbeat_renews_the_whole_lease: "a_job_that_is_not_renewed_is_lost_alone",
+    trim_divides_a_commit: "a_trim_divides_no_commit",
+}
+MUTANTS: Mapping[str, Callable[[], Patches]] = {
+    each.__name__.replace("_", "-"): each for each in NOTICED_BY
+}
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Everything inside runs with the mutant."""
+    with ExitStack() as stack:
+        for change in MUTANTS[name]():
+            stack.enter_context(change)
+        yield
