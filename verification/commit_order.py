@@ -37,7 +37,7 @@ STREAMS = 40
 HOLD_S = 1.0
 #: Within this another writer commits, although one process is stopped.
 GOES_ON_S = 30.0
-#: One transaction in so many is rolled back; one in so many waits before it commits.
+#: One in 12 transactions is rolled back; one in 3 waits before it commits.
 ROLLED_BACK, SLOW = 12, 3
 
 
@@ -172,7 +172,7 @@ def _place(event: LoggedEvent) -> tuple[int, str, int]:
 
 
 def run(url: str, commits: int, seed: int = 1) -> Outcome:
-    """Write at least so many commits to an empty database; kill and stop processes meanwhile."""
+    """Write at least `commits` commits to an empty database; kill and stop processes meanwhile."""
     outcome, chance = Outcome(), random.Random(seed)
     store = PostgresStore(url)
     create_streams(store)

@@ -68,13 +68,13 @@ def _upgrade_layout(as_json: bool) -> bool:
         done = convert(settings.url, time.time_ns() // 1_000, lambda what, at: update(what, at, at))
     if done is None:
         return False
-    said = (
+    text = (
         f"Upgraded {schema.where}: {', '.join(names)}.\n"
         f"Converted {done.events} events. The hash chain is the same as before: "
         f"{done.anchor.chain} at position {done.anchor.position}."
     )
     facts = {"where": schema.where, "applied": names, "events": done.events}
-    output.print_result({**facts, "anchor": done.anchor._asdict()}, said, as_json)
+    output.print_result({**facts, "anchor": done.anchor._asdict()}, text, as_json)
     return True
 
 

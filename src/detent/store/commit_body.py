@@ -149,7 +149,7 @@ def _logged(group: Group, entry: Entry, version: int, at: int, position: int) ->
     name, schema, subject, actor = entry.name, entry.schema, entry.subject, entry.actor
     when = at if entry.at is None else entry.at
     text = bytes(entry.data)
-    # A digest beside data is not believed: the hash chain is computed from the data.
+    # A digest beside data is ignored: the hash chain is computed from the data.
     data = "" if entry.digest is not None and text == b"null" else text.decode()
     digest = bytes.fromhex(entry.digest) if entry.digest is not None else None
     where = (position, group.stream, version, group.project)
