@@ -192,7 +192,7 @@ def _used(failure_class: FailureClass, failures: Mapping[str, int], lost: int) -
 # ---- reading a policy from configuration or from a task's options ----------------------------
 
 RULE_FIELDS = ("retries", "backoff", "delay_ms", "max_delay_ms")
-# Which numbers an intent may change for which class. Cancelled, budget and needs_user are not
+# Which numbers an intent may change for which class. Cancelled, budget and needs_user are
 # never retried, and `error` is set by the fields of the policy itself.
 CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
