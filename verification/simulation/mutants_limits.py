@@ -60,7 +60,7 @@ def schedule_fires_twice() -> Patches:
 
 def interval_drifts() -> Patches:
     """The next time is counted from when the last one was acted on."""
-    record = firing.record_firing
+    record = operations.record_firing
 
     def from_now(core: Core, schedule: Schedule, **row: Any) -> None:
         with core.store.read() as view:
