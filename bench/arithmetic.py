@@ -122,7 +122,7 @@ def beyond_machine(figures: Figures) -> Iterator[str]:
         yield (
             f"- {size['nothing']:,} jobs that do nothing and {size['sleep']:,} that sleep, for "
             f"each number of workers; {size['submissions']:,} submissions at {size['rate']} per "
-            "second around each restart and failover. Measured once, so without a spread."
+            "second around each restart and failover. Measured once, so no range is given."
         )
         missing = document.get("missing", {})
         yield from (f"- Left out: {WAYS[way]}: {why}." for way, why in missing.items())

@@ -120,7 +120,7 @@ def race_settings(figures: Figures) -> Iterator[str]:
     missing = document["missing"]
     yield from (f"Not measured: {who}: {why}." for who, why in missing.items())
     if not missing:
-        yield "All of them were measured."
+        yield "All tools were measured."
 
 
 # ---- the workloads ---------------------------------------------------------------------------

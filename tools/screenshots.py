@@ -30,18 +30,21 @@ TITLES = (
 
 
 def fill(detent: Scene) -> dict[str, str]:
-    """Work of every kind, brought where it can be seen; ids by what they show."""
+    """Create tasks in every kind of state; returns their ids by page."""
     ids: dict[str, str] = {}
     own = {"project": "shop", "tags": ["release"]}
     _past(detent)
     choices = ["PostgreSQL", "SQLite, for now"]
-    asked = {"text": "The order table grows fast. Which database shall it use?", "choices": choices}
+    asked = {
+        "text": "The order table grows fast. Which database should it use?",
+        "choices": choices,
+    }
     ids["question"] = detent.submit("ask", asked, "blocked", title="Choose a database", **own)
-    ids["review"] = detent.submit("change", {}, "ready", title="Keep sessions as promised", **own)
+    ids["review"] = detent.submit("change", {}, "ready", title="Fix session renewal", **own)
     detent.post(f"/api/tasks/{ids['review']}/reject", {"comment": "Count renewals.", "run": True})
     detent.last_event(ids["review"], "task_rejected")
     detent.wait_for(ids["review"], "ready")
-    wish = "Rewrite the importer so that it reads the file piece by piece."
+    wish = "Rewrite the importer so that it reads the file in chunks."
     ids["budget"] = detent.submit(
         "agent", wish, "blocked", title="Rewrite the importer", max_budget_usd=1, **own
     )
@@ -75,7 +78,7 @@ def _past(detent: Scene) -> None:
 
 
 def _standing(detent: Scene) -> None:
-    """Tasks that have not begun, in both lifecycles."""
+    """Create tasks that have not started, in both lifecycles."""
     for lifecycle in ("review", "board"):
         for at in range(14):
             run = at % 3 == 0
@@ -90,7 +93,7 @@ def _standing(detent: Scene) -> None:
             )
 
 
-#: What operators keep, by the path that it is put to.
+#: Resources and schedules, by the path to which they are put.
 KEPT: Mapping[str, Mapping[str, object]] = {
     "resources/gpu-1": {"capabilities": ["gpu", "cuda"], "labels": {"zone": "a"}, "capacity": 2},
     "resources/browser": {"capabilities": ["browser"], "capacity": 4},
@@ -147,7 +150,7 @@ def shoot(page: Page, url: str, file: Path) -> None:
 
 
 def shoot_the_sign_in(browser: Browser, detent: Scene, scheme: str) -> None:
-    """What a visitor sees who is not signed in."""
+    """The page of a visitor who is not signed in."""
     page = browser.new_context(viewport=WIDE, color_scheme=scheme).new_page()  # type: ignore[arg-type]
     page.goto(detent.url)
     page.get_by_text("This browser is not signed in.").wait_for()

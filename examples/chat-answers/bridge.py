@@ -36,7 +36,7 @@ def is_genuine(headers: Any, body: str) -> bool:
 
 
 def post_to_chat(text: str) -> None:
-    """Post a message. Replace this by a call to your chat."""
+    """Post a message. Replace this with a call to your chat."""
     print(f"chat: {text}", flush=True)
 
 
@@ -45,7 +45,7 @@ def on_task_blocked(event: dict[str, Any]) -> None:
     data = event["data"]["data"]
     if data["reason"] == "question":
         detail, task = data["detail"], event["subject"]
-        options = " or ".join(map(str, detail.get("options") or ["your words"]))
+        options = " or ".join(map(str, detail.get("options") or ["TEXT"]))
         post_to_chat(f"{detail['text']} Write: answer {task} {options}")
 
 
@@ -54,7 +54,7 @@ def on_message(user: str, text: str) -> str:
     verb, _, rest = text.partition(" ")
     task_id, _, answer = rest.partition(" ")
     if verb != "answer" or not answer:
-        return "Write: answer TASK your words"
+        return "Write: answer TASK TEXT"
     try:
         with Client() as client:  # uses DETENT_URL and DETENT_TOKEN
             client.call("answer_task", task_id=task_id, answer=answer)

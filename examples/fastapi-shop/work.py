@@ -1,4 +1,4 @@
-"""The background work of the shop: it creates the invoice of an order."""
+"""The background work of the shop: create the invoice of an order."""
 
 from detent import App, Run
 

@@ -1,4 +1,4 @@
-"""Runs the tests of several repositories in parallel and writes one report."""
+"""Run the tests of several repositories in parallel and write one report."""
 
 import subprocess
 import sys
@@ -7,7 +7,8 @@ from pathlib import Path
 from detent import App, Run
 
 app = App()
-#: Like `python -m unittest`, but exits with 5 if there are no tests, also before Python 3.12.
+#: Like `python -m unittest`, but exits with 5 if there are no tests; before Python 3.12, unittest
+#: exits with 0 in that case.
 TESTS = [sys.executable, "-m", "detent.qa", "--unittest"]
 #: The verdicts of exit codes; any other exit code is FAIL.
 VERDICTS = {0: "pass", 5: "NO TESTS"}

@@ -136,10 +136,12 @@ class TooLarge(DetentError):
 class _TryAgain(DetentError):
     """An error that is temporary: `retry_after_s` says when to try again."""
 
-    def __init__(self, message: str, *, retry_after_s: int, code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_s: int, code: str | None = None, hint: str | None = None
+    ) -> None:
         self.retry_after_s = retry_after_s
-        hint = f"Try again in {retry_after_s} s."
-        super().__init__(message, code=code, hint=hint, details={"retry_after_s": retry_after_s})
+        again = hint or f"Try again in {retry_after_s} s."
+        super().__init__(message, code=code, hint=again, details={"retry_after_s": retry_after_s})
 
 
 class TooMany(_TryAgain):

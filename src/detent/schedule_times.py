@@ -59,16 +59,18 @@ def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
     known = {each.name for each in fields(Schedule)} - {"name"}
     for given in row:
         if given not in known:
-            raise _wrong(given, row[given], sorted(known), "it is not a field of a schedule")
+            why = "is not a field of a schedule"
+            raise _wrong(given, row[given], sorted(known), why, shown=False)
     schedule = Schedule(name=name, **row)
     if (schedule.cron is None) == (schedule.every_s is None):
-        raise _wrong("cron", schedule.cron, (), "give exactly one of cron and every_s")
+        why = "or every_s must be given, and not both"
+        raise _wrong("cron", schedule.cron, (), why, shown=False)
     if schedule.overlap not in OVERLAPS:
         raise _wrong("overlap", schedule.overlap, OVERLAPS)
     if schedule.missed not in MISSED:
         raise _wrong("missed", schedule.missed, MISSED)
     if schedule.every_s is not None and not _is_interval(schedule.every_s):
-        raise _wrong("every_s", schedule.every_s, (), "it must be 1 to 31536000 seconds")
+        raise _wrong("every_s", schedule.every_s, (), "must be 1 to 31536000 seconds")
     if schedule.cron is not None:
         next(_cron(schedule, 0))
     return schedule
@@ -107,9 +109,10 @@ def _cron(schedule: Schedule, after: int) -> Iterator[int]:
             schedule.cron or "", datetime.fromtimestamp(after / S_US, UTC).astimezone(zone)
         )
     except CronSimError as error:
-        raise _wrong("cron", schedule.cron, (), str(error)) from None
+        wanted = f"must be a valid cron expression ({str(error).lower()})"
+        raise _wrong("cron", schedule.cron, (), wanted) from None
     except (ZoneInfoNotFoundError, ValueError):
-        wanted = "it must be an IANA name such as Europe/Berlin"
+        wanted = "must be an IANA name such as Europe/Berlin"
         raise _wrong("timezone", schedule.timezone, (), wanted) from None
     for moment in moments:
         yield int(moment.timestamp()) * S_US
@@ -143,8 +146,11 @@ def _passed(schedule: Schedule, first: int, now: int) -> list[int]:
     return list(deque(following, MAX_MISSED))
 
 
-def _wrong(name: str, given: object, allowed: object, why: str = "") -> Invalid:
+def _wrong(
+    name: str, given: object, allowed: object, why: str = "", *, shown: bool = True
+) -> Invalid:
+    """An error about a field; with `shown`, its message contains the given value."""
     listed = tuple(map(str, allowed)) if isinstance(allowed, (tuple, list)) else ()
-    reason = why or f"it must be one of {', '.join(listed)}"
-    instead = "" if given is None else f", not {given!r}"
-    return Invalid(f"schedule.{name}: {reason}{instead}.", field=name, given=given, allowed=listed)
+    reason = why or f"must be one of {', '.join(listed)}"
+    instead = f", not {given!r}" if shown and given is not None else ""
+    return Invalid(f"schedule.{name} {reason}{instead}.", field=name, given=given, allowed=listed)

@@ -186,22 +186,26 @@ def process_name() -> str:
 
 
 def run_until_stopped(
-    service: Service, ready: Callable[[], None], finished: Callable[[], bool] | None = None
+    service: Service,
+    ready: Callable[[], None],
+    finished: Callable[[], bool] | None = None,
+    stopping: Callable[[], None] = lambda: None,
 ) -> bool:
     """Start the service, wait for SIGTERM or SIGINT, stop it; a second signal ends the process.
 
     The service also stops when `finished` returns True; returns whether that was the reason.
+    `stopping` is called after the first signal, before the service stops.
     """
     # A signal may interrupt the wait of this thread, and then only a SimpleQueue can be filled: the
     # lock of a threading.Event is held by the interrupted wait.
     received: SimpleQueue[int] = SimpleQueue()
-    stopping = False
+    signalled = False
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
+        nonlocal signalled
+        if signalled:
             os._exit(128 + number)
-        stopping = True
+        signalled = True
         received.put(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -215,6 +219,7 @@ def run_until_stopped(
                 received.get(timeout=CHECK_STOP_S)
             except Empty:
                 continue
+            stopping()
             return False
         return True
     finally:

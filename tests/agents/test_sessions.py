@@ -179,7 +179,7 @@ def test_a_session_that_the_agent_does_not_know_is_started_again_once(s: Scene) 
     assert s.task().session_id == new["id"] != lost["id"]
     assert "The answer: main" in new["prompts"][0]
     assert new["prompts"][0].startswith("Fix this:")
-    assert any(f"the session {lost['id']} cannot be gone on with" in note for note in s.notes())
+    assert any(f"the session {lost['id']} cannot be continued" in note for note in s.notes())
     assert s.names().count("session_opened") == 2
     assert s.run()["cost"] == 100_000
 
@@ -197,7 +197,7 @@ def test_a_session_id_that_is_taken_is_replaced_once(
         s.do(c.RetryTask(task_id))
         until(lambda: len(s.runs()) == 2, "it ran again")
         s.rests(state)
-    assert len([note for note in s.notes() if "could not be begun" in note]) == 1
+    assert len([note for note in s.notes() if "could not be started" in note]) == 1
     assert s.task().session_id == ids[2]
     assert ("already in use" in (s.run()["error"] or "")) == (state == "failed")
 
@@ -221,7 +221,7 @@ def test_a_prompt_is_not_written_through_a_link(s: Scene, tmp_path: Path) -> Non
     s.submit()
     with s.working():
         s.rests("ready")
-    assert any("could not be begun" in note for note in s.notes())
+    assert any("could not be started" in note for note in s.notes())
     assert theirs.read_text() == "untouched"
 
 
@@ -235,7 +235,7 @@ def test_a_session_on_another_machine_is_left_behind_with_its_history(s: Scene) 
     with scene_without_grace(s):
         s.rests("ready")
     assert "The answer: next" in s.prompts()[0]
-    assert any("on another machine" in note for note in s.notes())
+    assert any("is not on this machine" in note for note in s.notes())
 
 
 def scene_without_grace(s: Scene) -> Any:

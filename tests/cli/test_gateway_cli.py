@@ -148,8 +148,9 @@ def test_half_an_answer_is_none(answer: bytes) -> None:
 def test_no_gateway_there(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     gateway = Gateway(GatewayInfo(url, {"x": Route("GET", "/x")}), "t")
-    with pytest.raises(Unavailable, match="does not answer"):
+    with pytest.raises(Unavailable, match="does not answer") as unavailable:
         gateway.call("x")
+    assert "Start it with `detent up`" in unavailable.value.hint
 
 
 def test_a_command_that_names_another_store_is_not_sent_to_it(

@@ -77,7 +77,7 @@ def test_a_job_alone_is_named_like_a_task(run: Run, data: Path) -> None:
     assert run("signal", job_id, "go").stdout == f"{job_id}: parked (kept)\n"
     assert run("answer", job_id, "yes").stdout == f"{job_id}: queued (answered)\n"
     assert run("cancel", job_id).stdout == f"{job_id}: cancelled\n"
-    assert run("delete", job_id).stdout == f"{job_id}: (deleted)\n"
+    assert run("delete", job_id).stdout == f"{job_id}: deleted\n"
     unknown = run("cancel", job_id, code=3).stderr
     assert unknown.startswith(f"detent: There is no task or job '{job_id}'. [unknown_task]")
 
@@ -307,7 +307,7 @@ def test_a_failed_subtask_is_dismissed_in_the_inbox(
 ) -> None:
     parent, child = blocked_parent(data)
     listed = run("inbox", "--list").stdout
-    assert "it was cancelled, and its parent waits for it: dismiss" in listed
+    assert "cancelled, and its parent waits for it: dismiss" in listed
     shown = _at_a_terminal(monkeypatch, ["inbox"], "dismiss\nnot needed").stdout
     assert f"{child}: cancelled (dismissed)" in shown
     assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
@@ -379,7 +379,7 @@ def test_what_failed_waits_in_the_inbox_until_a_person_handles_it(
         place.report(c.FailRun(broken.grant, str(broken.job.run_id), "error", "no"))
         place.clock.advance(seconds=1)
         place.report(c.TimeOutRun(slow.grant, str(slow.job.run_id), "run"))
-    assert "it took too long" in run("inbox", "--list").stdout
+    assert "timed out: " in run("inbox", "--list").stdout
     shown = _at_a_terminal(monkeypatch, ["inbox"], "delete\nresume").stdout
     assert shown.index("Broken") < shown.index("Slow")
     assert states(run) == ["queued"]

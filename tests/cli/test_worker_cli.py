@@ -53,6 +53,29 @@ def wait_for(condition: Callable[[], object], what: str, deadline_s: float = 90)
         time.sleep(0.05)
 
 
+# ---- stopping --------------------------------------------------------------------------------
+
+
+def test_a_stopping_worker_prints_how_long_its_jobs_have(data: Path, tmp_path: Path) -> None:
+    write_app(tmp_path, "v1")
+    environment = {**os.environ, "DETENT_WORKER_GRACE_MS": "2500"}
+    with subprocess.Popen(
+        worker(tmp_path),
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        while "Ready" not in process.stdout.readline():
+            assert process.poll() is None
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Stopping. Running jobs have 2.5 s to finish. Press Ctrl-C again to exit" in errors
+
+
 # ---- once ------------------------------------------------------------------------------------
 
 

@@ -34,7 +34,7 @@ DIFF = """diff --git a/app/session.py b/app/session.py
 -        self.ends_at = now + LEASE
 +        if now >= self.ends_at:
 +            raise Expired(self.id)
-+        # A renewal never shortens what was promised.
++        # A renewal never shortens the session.
 +        self.ends_at = max(self.ends_at, now + LEASE)
 +        self.renewed += 1
 
@@ -49,7 +49,7 @@ def ask(run: detent.Run, text: str = "Which?", choices: list = (), other: bool =
 
 
 @app.intent("change")
-def change(run: detent.Run, summary: str = "Sessions keep what they promised.") -> dict:
+def change(run: detent.Run, summary: str = "Renewing a session no longer shortens it.") -> dict:
     run.log("\\x1b[1mReading\\x1b[0m app/session.py")
     run.evidence("change.diff", DIFF)
     run.evidence("test-results.json", {"passed": 41, "failed": 0, "seconds": 3.2})

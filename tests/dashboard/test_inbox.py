@@ -19,6 +19,8 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     expect(page.locator(".asked")).to_have_text("Which colour?")
     expect(page.get_by_label("Your answer")).to_have_count(0)
+    output = page.get_by_label("Output", exact=True)
+    expect(output.locator(".state")).to_have_text("suspended")  # the run that asked is no success
     page.get_by_role("button", name="blue").click()
     event = detent.last_event(task_id, "task_answered")
     assert (event["data"]["answer"], event["actor"]) == ("blue", "owner")
@@ -146,7 +148,7 @@ def test_raise_a_budget(page: Page, detent: Scene) -> None:
     task_id = detent.submit("agent", "SPEND", "blocked", title="Spender", max_budget_usd=1)
     assert detent.task(task_id)["blocked_by"] == "budget"
     open_matter(page, detent, task_id)
-    expect(page.get_by_text("$1.25 of $1.00 are spent.")).to_be_visible()
+    expect(page.get_by_text("$1.25 of $1.00 is spent.")).to_be_visible()
     page.get_by_label("New budget in dollars").fill("7.5")
     page.get_by_role("button", name="Raise the budget and continue").click()
     assert detent.last_event(task_id, "budget_raised")["data"]["budget"] == 7_500_000

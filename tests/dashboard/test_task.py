@@ -62,7 +62,7 @@ def test_a_plan_shows_its_steps_as_they_go(page: Page, detent: Scene) -> None:
     expect(page.locator('[data-step="publish"]')).to_have_attribute("data-state", "waiting_deps")
     sign.focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Step sign")).to_contain_text("holds local")
+    expect(page.get_by_label("Step sign")).to_contain_text("resource local")
     (detent.project / "signed").touch()
     expect(page.locator('[data-step="publish"]')).to_have_attribute("data-state", "succeeded")
     expect(page.get_by_text("7 of 7 steps succeeded")).to_be_visible()

@@ -53,9 +53,13 @@ def test_the_reasons_say_what_was_measured_and_against_what() -> None:
     health = judge(Figures(succeeded=90, failed=6, timed_out=4, queue=51, blocked=2))
     assert health.verdict == "unhealthy"
     assert [(each.figure, each.verdict, each.text) for each in health.reasons] == [
-        ("success_rate", "degraded", "90 of 100 runs succeeded in the last 24 h: 80 to 95 %"),
-        ("queue", "unhealthy", "51 queued: over 50"),
-        ("blocked", "ok", "2 blocked: below 3"),
+        (
+            "success_rate",
+            "degraded",
+            "90 of 100 runs succeeded in the last 24 h (degraded: 80 to 95 %)",
+        ),
+        ("queue", "unhealthy", "51 queued (unhealthy: over 50)"),
+        ("blocked", "ok", "2 blocked (ok: below 3)"),
     ]
 
 
@@ -63,8 +67,8 @@ def test_with_nothing_to_do_the_reasons_say_so() -> None:
     health = judge(Figures())
     assert [reason.text for reason in health.reasons] == [
         "no run ended in the last 24 h",
-        "0 queued: below 10",
-        "0 blocked: below 3",
+        "0 queued (ok: below 10)",
+        "0 blocked (ok: below 3)",
     ]
     assert health.waiting_for_people == 0
 

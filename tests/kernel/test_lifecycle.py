@@ -123,13 +123,13 @@ def test_an_illegal_event_is_refused_with_what_is_legal() -> None:
 
 
 def test_before_creation_only_creation_is_legal() -> None:
-    with pytest.raises(Refused, match=r"before creation .* Legal: gate_built\.") as refusal:
+    with pytest.raises(Refused, match=r"before creation .* Legal events: gate_built\.") as refusal:
         GATE.next(None, "gate_opened")
     assert refusal.value.legal == GATE.legal(None) == ("gate_built",)
 
 
 def test_a_terminal_state_says_that_it_is_final() -> None:
-    with pytest.raises(Refused, match="Legal: none, it is final"):
+    with pytest.raises(Refused, match=r"The state is final\."):
         GATE.next("gone", "gate_opened")
     assert GATE.legal("gone") == ()
     assert GATE.is_terminal("Gone")

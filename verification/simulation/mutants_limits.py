@@ -1,5 +1,6 @@
 """Broken variants of pauses, rates and schedules: one omission each."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -59,15 +60,19 @@ def schedule_fires_twice() -> Patches:
 
 def interval_drifts() -> Patches:
     """The next time is counted from when the last one was acted on."""
+    record = operations.record_firing
 
-    def from_now(schedule: Schedule, after: int) -> Iterator[int]:
+    def from_now(core: Core, schedule: Schedule, **row: Any) -> None:
+        with core.store.read() as view:
+            row["next_at"] = view.now() + (schedule.every_s or 1) * schedule_times.S_US
+        record(core, schedule, **row)
+
+    def from_last(schedule: Schedule, after: int) -> Iterator[int]:
         step = (schedule.every_s or 1) * schedule_times.S_US
-        while True:
-            after += step
-            yield after
+        return itertools.count(after + step, step)
 
-    yield patch.object(firing, "times", from_now)
-    yield patch.object(schedule_times, "times", from_now)
+    yield patch.object(firing, "record_firing", from_now)
+    yield patch.object(schedule_times, "times", from_last)
 
 
 LIMITS = (

@@ -109,7 +109,9 @@ def status(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.print_table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
+        output.print_table(
+            ("FIELD", "VALUE"), [(name, str(value)) for name, value in found.items()]
+        )
     sys.exit(1 if schema.waiting else 0)
 
 

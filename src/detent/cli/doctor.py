@@ -24,7 +24,7 @@ def doctor(as_json: bool) -> None:
         output.print_json({"findings": [each._asdict() for each in found]})
     else:
         for each in found:
-            mark = "ok" if each.well else "WRONG"
+            mark = "ok" if each.well else "FAIL"
             output.print_text(f"{mark:5}  {each.name}: {each.what}")
             if not each.well:
                 output.print_text(f"       {each.remedy}")

@@ -97,7 +97,11 @@ class Gateway(ShortIds):
         return int(head.split(None, 2)[1]), content
 
     def _unavailable(self, why: str) -> Unavailable:
-        return Unavailable(f"{self.server.url} does not answer: {why}.", retry_after_s=1)
+        return Unavailable(
+            f"{self.server.url} does not answer: {why}.",
+            retry_after_s=1,
+            hint="Start it with `detent up`, or check the installation with `detent doctor`.",
+        )
 
 
 def _encoded(request: Request, host: str, token: str) -> bytes:

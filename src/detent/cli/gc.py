@@ -39,4 +39,4 @@ def gc(dry_run: bool, as_json: bool) -> None:
         output.print_json({"dry_run": dry_run, **found})
         return
     head = "TO DELETE" if dry_run else "DELETED"
-    output.print_table((head, "WHAT"), [(str(found[name]), word) for name, word in LABELS.items()])
+    output.print_table((head, "KIND"), [(str(found[name]), word) for name, word in LABELS.items()])

@@ -3,6 +3,7 @@
 from itertools import product
 from typing import Any
 
+from detent.cli import output
 from detent.cli.connection import Connection
 from detent.cli.short_ids import ShortIds
 from detent.errors import DetentError, NotFound
@@ -35,11 +36,10 @@ def find_lookup(
         else:
             return (operation, parameter), answer
     kinds = [parameter.removesuffix("_id") for _, parameter in lookups]
-    named = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     raise NotFound(
-        f"There is no {named} {work_id!r}.",
+        f"There is no {output.alternatives(kinds)} {work_id!r}.",
         code=f"unknown_{kinds[0]}",
-        hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
+        hint=f"Check the id with {output.alternatives(f'`detent {kind}s`' for kind in kinds)}.",
     )
 
 

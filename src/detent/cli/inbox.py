@@ -93,9 +93,11 @@ def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def request_text(row: Mapping[str, Any]) -> str:
     """What a person has to do."""
     if row["error_class"] == "lost":
-        return "quarantine: it lost its worker several times; fix the cause, then retry it"
+        return (
+            "quarantine: several workers were lost while they ran it; fix the cause, then retry it"
+        )
     if row["state"] != "blocked" and "question" not in row:
-        return f"{REQUESTS[row['state']]}: {' or '.join(_legal_actions(row))}"
+        return f"{REQUESTS[row['state']]}: {output.alternatives(_legal_actions(row))}"
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
@@ -154,10 +156,10 @@ def _show_job(detent: Connection, job_id: str) -> None:
 #: What an item waits for, by its state.
 REQUESTS = {
     "ready": "review",
-    "failed": "it failed",
-    "timed_out": "it took too long",
-    "cancelled": "it was cancelled, and its parent waits for it",
-    "budget_exceeded": "it has spent its budget, and its parent waits for it",
+    "failed": "failed",
+    "timed_out": "timed out",
+    "cancelled": "cancelled, and its parent waits for it",
+    "budget_exceeded": "over its budget, and its parent waits for it",
 }
 Action = Callable[[Connection, Mapping[str, Any]], Any]
 

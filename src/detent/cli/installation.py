@@ -35,7 +35,7 @@ def health(as_json: bool) -> None:
             mark = output.Styled(value, "" if figure["within"] else "yellow")
             rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
         rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
-        output.print_table(("FIGURE", "VALUE", "REASON"), rows, wrap=True)
+        output.print_table(("CHECK", "VALUE", "REASON"), rows, wrap=True)
     sys.exit(1 if found["verdict"] == "unhealthy" else 0)
 
 

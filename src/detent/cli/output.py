@@ -151,6 +151,12 @@ def print_fields(title: str, values: Mapping[str, Any]) -> None:
     print_table(("", title), rows, wrap=True)
 
 
+def alternatives(names: Iterable[str]) -> str:
+    """The names as text: `a`, `a or b`, `a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def value_text(value: Any) -> str:
     """A JSON value as text for a person: strings without quotes."""
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)

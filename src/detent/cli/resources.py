@@ -36,11 +36,11 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
         state = output.Styled("drained", "yellow")
     else:
         state = output.Styled(*(("healthy", "green") if row["healthy"] else ("unhealthy", "red")))
-    capacity = "any" if row["built_in"] else str(row["capacity"])
+    capacity = "" if row["built_in"] else f" of {row['capacity']}"
     return (
         row["id"],
         state,
-        f"{row['in_use']} of {capacity}",
+        f"{row['in_use']}{capacity}",
         ", ".join(row["capabilities"]),
         ", ".join(f"{name}={value}" for name, value in row["labels"].items()),
         ", ".join(f"{each['job_id']}/{each['step']}" for each in row["holders"]),

@@ -114,7 +114,7 @@ def why(work_id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(answer)
         return
-    output.print_text(f"{answer['id']} is {answer['state']} since {answer['since']}.")
+    output.print_text(f"{answer['id']}: {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Next check: {reason['looks_again']}."

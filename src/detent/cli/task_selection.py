@@ -21,6 +21,9 @@ BATCH = 200
 #: Filters by option, with the names that `list_tasks` uses.
 FILTERS = ("state", "intent", "project", "tag", "priority", "source", "lifecycle")
 
+#: Texts for outcomes whose wire name does not explain itself.
+OUTCOMES = {"requested": "cancel requested"}
+
 
 class Selection(NamedTuple):
     """The tasks that a command line selects: ids, or a filter."""
@@ -89,9 +92,12 @@ def print_outcome(answer: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json(answer)
         return
-    outcome = answer.get("outcome")
-    suffix = f" ({outcome})" if outcome and outcome != answer.get("state") else ""
-    output.print_text(f"{answer['id']}: {answer.get('state', '')}{suffix}".replace(":  (", ": ("))
+    state, outcome = answer.get("state"), answer.get("outcome")
+    named = OUTCOMES.get(str(outcome), outcome)
+    if state and outcome and outcome != state:
+        output.print_text(f"{answer['id']}: {state} ({named})")
+    else:
+        output.print_text(f"{answer['id']}: {state or named}")
 
 
 def _matching_ids(detent: Connection, filters: Mapping[str, str]) -> list[str]:

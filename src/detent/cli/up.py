@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,20 @@ def _run(
             service,
             ready=lambda: _print_ready(service, loaded.settings.data_dir, as_json),
             finished=lambda: until is not None and until(service),
+            stopping=lambda: _print_stopping(service, as_json),
         )
+
+
+def _print_stopping(service: Any, as_json: bool) -> None:
+    """Print how long the stop can take; the terminal may be gone, which must not prevent it."""
+    if as_json:
+        return
+    text = "Stopping."
+    if service.worker is not None:
+        grace_s = service.core.settings.worker_grace_ms / 1_000
+        text += f" Running jobs have {grace_s:g} s to finish."
+    with suppress(OSError):
+        output.print_note(f"{text} Press Ctrl-C again to exit immediately.")
 
 
 def _print_ready(service: Any, data_dir: Path, as_json: bool) -> None:

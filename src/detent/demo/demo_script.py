@@ -101,7 +101,7 @@ class DemoScript:
         self._heading(
             "3. The budget is spent",
             "The agent continues in the same session. "
-            f"It may spend ${demo_project.BUDGET_USD}; then it is stopped.\n"
+            f"It may spend ${demo_project.BUDGET_USD:.2f}; then it is stopped.\n"
             "The task waits for a higher budget, because its intent has on_budget_exceeded = ask.",
         )
         self._wait_until_blocked(task, "budget")

@@ -140,7 +140,7 @@ def _success_rate(figures: Figures, thresholds: Thresholds) -> Reason:
     else:
         verdict, range_text = Verdict.UNHEALTHY, f"below {degraded_from} %"
     counted = f"{figures.succeeded} of {figures.ended} runs succeeded in the last 24 h"
-    return Reason("success_rate", verdict, f"{counted}: {range_text}")
+    return Reason("success_rate", verdict, f"{counted} ({verdict}: {range_text})")
 
 
 def _count(figure: str, value: int, ok_below: int, degraded_to: int, word: str) -> Reason:
@@ -150,7 +150,7 @@ def _count(figure: str, value: int, ok_below: int, degraded_to: int, word: str) 
         verdict, range_text = Verdict.DEGRADED, f"{ok_below} to {degraded_to}"
     else:
         verdict, range_text = Verdict.UNHEALTHY, f"over {degraded_to}"
-    return Reason(figure, verdict, f"{value} {word}: {range_text}")
+    return Reason(figure, verdict, f"{value} {word} ({verdict}: {range_text})")
 
 
 def _shown(figures: Figures, thresholds: Thresholds) -> tuple[Shown, ...]:

@@ -151,13 +151,13 @@ class Lifecycle:
         """Return the refusal of an event, which names the legal events."""
         legal = self.legal(state)
         place = "" if position is None else f" at position {position}"
-        origin = "before creation" if state is None else f"from state {state}"
-        listed = ", ".join(legal) or "none, it is final"
+        origin = "before creation" if state is None else f"in state {state}"
+        allowed = f"Legal events: {', '.join(legal)}." if legal else "The state is final."
         details: dict[str, object] = {"lifecycle": self.name, "state": state, "event": event}
         if position is not None:
             details["position"] = position
         return Refused(
-            f"{event}{place} is not legal {origin} of the {self.name} lifecycle. Legal: {listed}.",
+            f"{event}{place} is not legal {origin} of the {self.name} lifecycle. {allowed}",
             code="illegal_transition",
             legal=legal,
             details=details,

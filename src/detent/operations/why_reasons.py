@@ -26,7 +26,7 @@ S_US = 1_000_000
 #: The maximum number of other tasks that a reason lists.
 MAX_NAMED = 20
 IMMEDIATELY = "immediately, when that happens"
-NEVER = "not automatically"
+NEVER = "none"
 
 
 class Reason(NamedTuple):

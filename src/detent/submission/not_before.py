@@ -29,7 +29,7 @@ def delay_from(given: str, where: str = "not_before") -> Delay:
     found = _delay(given) if _DELAY.fullmatch(given) else _time(given)
     if found is None:
         raise Invalid(
-            f"{where} must be {' or '.join(FORMS)}, not {given!r}.",
+            f"{where} must be {', or '.join(FORMS)}, not {given!r}.",
             field=where,
             given=given,
             allowed=FORMS,

@@ -177,13 +177,13 @@ class PlanRun:
                 self._lose()
             elif refusal.code == "step_can_start" and self.unable:
                 log.info(
-                    "job %s goes back to the queue: its steps need another worker", self.held.job.id
+                    "job %s returns to the queue: its steps need another worker", self.held.job.id
                 )
                 self._execute(c.HandBack(self.held.grant))
                 self.over = True
             elif refusal.code != "step_can_start":
-                log.error("job %s cannot rest: %s", self.held.job.id, refusal)
-                self.over = True  # its lease runs out, and the rules for lost work apply
+                log.error("job %s cannot be suspended: %s", self.held.job.id, refusal)
+                self.over = True  # its lease expires, and the keeper treats it as lost
         else:
             self.over = state != "running"
 

@@ -304,4 +304,4 @@ class Worker:
     def _end_orphans(self) -> None:
         with self._ending_orphans:
             for run_id in Records(self.data_dir).end_orphans(self.grace_s):
-                log.warning("ended the processes of run %s, whose worker is gone", run_id)
+                log.warning("terminated the processes of run %s, whose worker was lost", run_id)

@@ -75,7 +75,8 @@ function Verdict({ health }: { health: Health }) {
             <dd>
               {value(figure.figure, figure.value)}{" "}
               <span className="faint">
-                {figure.within ? "within" : "over"} {value(figure.figure, figure.limit)}
+                {figure.within ? "within" : "over"} the limit of{" "}
+                {value(figure.figure, figure.limit)}
               </span>
             </dd>
           </div>

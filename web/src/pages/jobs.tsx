@@ -40,7 +40,7 @@ const COLUMNS: ColumnOf<Job>[] = [
   { name: "Attempt", end: true, cell: (job) => job.attempt },
   { name: "Worker", cell: (job) => job.worker && plain(job.worker) },
   { name: "Created", sort: "created_at", cell: (job) => <When at={job.created_at} /> },
-  { name: "In its state", sort: "state_at", cell: (job) => <When at={job.state_at} /> },
+  { name: "In state since", sort: "state_at", cell: (job) => <When at={job.state_at} /> },
   { name: "Error", wide: true, cell: (job) => job.error && plain(job.error) },
 ];
 
@@ -84,7 +84,7 @@ export default function Jobs() {
       />
       {pages.items.length === 0 && pages.data ? (
         <Empty title={some ? "No job matches the filters." : "There are no jobs yet."}>
-          <p>{some ? "Remove a filter." : "A job begins when a task is run:"}</p>
+          <p>{some ? "Remove a filter." : "A job is created when a task is queued:"}</p>
           {!some && <Command>detent submit runQA --project demo</Command>}
         </Empty>
       ) : (

@@ -33,8 +33,8 @@ export default function Lifecycles({ name }: { name?: string }) {
       ) : (
         <>
           <p className="faint">
-            {table.title}. Dashed arrows with slanted words, and rows marked ext, are extensions; a
-            double border is an end. Numbers on states are how many stand there now.
+            {table.title}. A double border marks a final state. A number on a state is the current
+            count. Dashed arrows with labels in italics, and rows marked ext, are extensions.
           </p>
           <Diagram name={chosen} counts={here} />
           <h2>States</h2>

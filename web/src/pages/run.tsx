@@ -14,7 +14,7 @@ export default function RunPage({ id }: { id: string }) {
   useFresh(["show_run", "run_evidence"], (event) => event.subject === id, 400);
   if (run.error && !run.data) return <Trouble problem={run.error} again={run.refetch} />;
   if (!run.data || run.data.id !== id) return <Loading what="the run" />;
-  const { state, started_at, ended_at, worker, attempt, cost, error, exit_code } = run.data;
+  const { started_at, ended_at, worker, attempt, cost, error, exit_code } = run.data;
   return (
     <>
       <header className="task-head">
@@ -52,7 +52,7 @@ export default function RunPage({ id }: { id: string }) {
         </>
       )}
       <h2>Output</h2>
-      <RunOutput runId={id} state={state} />
+      <RunOutput run={run.data} />
       <h2>Evidence</h2>
       {evidence.data && <Evidence items={evidence.data.items} />}
     </>

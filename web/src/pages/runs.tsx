@@ -40,7 +40,7 @@ const COLUMNS: ColumnOf<Run>[] = [
     cell: (run) => run.started_at && <When at={run.started_at} />,
   },
   { name: "Ended", sort: "ended_at", cell: (run) => run.ended_at && <When at={run.ended_at} /> },
-  { name: "Took", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
+  { name: "Duration", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
   { name: "Exit", end: true, cell: (run) => run.exit_code },
   { name: "Cost", end: true, cell: (run) => (run.cost ? dollars(run.cost) : "") },
   { name: "Outcome", cell: (run) => run.outcome && plain(run.outcome) },

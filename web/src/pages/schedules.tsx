@@ -51,12 +51,12 @@ export default function Schedules() {
   );
 }
 
-/** The next times of each, so that a mistake in a rule is seen before it happens. */
+/** The next times of each, so that a mistake in a cron expression is visible before a task is submitted. */
 function Coming({ schedules }: { schedules: Schedule[] }) {
   if (!schedules.length) return null;
   return (
     <section aria-labelledby="coming">
-      <h2 id="coming">Coming up</h2>
+      <h2 id="coming">Next times</h2>
       <div className="tiles">
         {schedules.map((each) => (
           <Times key={each.name} name={each.name} />
@@ -108,9 +108,7 @@ function Line({ schedule }: { schedule: Schedule }) {
         )}
       </td>
       <td>{plain(schedule.intent)}</td>
-      <td>
-        {schedule.next_at && !schedule.paused ? <When at={schedule.next_at} /> : "not planned"}
-      </td>
+      <td>{schedule.next_at && !schedule.paused ? <When at={schedule.next_at} /> : "none"}</td>
       <td>
         {schedule.last_at ? <When at={schedule.last_at} /> : "never"}{" "}
         {schedule.last_task && <Link to={linkTo.task(schedule.last_task)}>its task</Link>}

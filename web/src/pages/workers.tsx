@@ -114,7 +114,7 @@ function ResourceTile({ resource }: { resource: Resource }) {
       </header>
       <p className="faint">
         {resource.built_in
-          ? "built in: the machine itself"
+          ? "built in, without a capacity limit"
           : `${resource.in_use} of ${resource.capacity} in use`}
       </p>
       {!resource.built_in && (

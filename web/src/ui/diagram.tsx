@@ -143,7 +143,7 @@ function Box({ box, table, lit, count }: BoxProps) {
   const middle = box.x + box.width / 2;
   const lines = 1 + box.loops.length;
   const top = box.y + box.height / 2 - ((lines - 1) * LINE) / 2;
-  const left = middle - (box.state.length * 7.3) / 2 - 16;
+  const left = middle - (box.state.length * 7.3) / 2 - 12;
   return (
     <g className={`box ${lit ? "lit" : ""}`} data-look={look} data-state={box.state}>
       <title>{lifecycle.meanings[box.state]}</title>
@@ -161,7 +161,7 @@ function Box({ box, table, lit, count }: BoxProps) {
       <svg x={left} y={top - 6} width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
         <Shape name={appearance.shape} />
       </svg>
-      <text className="name" x={middle + 4} y={top} dy="0.35em">
+      <text className="name" x={middle + 8} y={top} dy="0.35em">
         {box.state}
       </text>
       {box.loops.map((event, at) => (

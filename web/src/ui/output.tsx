@@ -3,9 +3,10 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { type Line, type Style, Terminal } from "../ansi";
 import { call, type Problem } from "../api/call";
+import type { Run } from "../api/schema";
 import { plural } from "../text";
 import { Trouble } from "./notes";
-import { StateMark } from "./state";
+import { RunMark } from "./state";
 
 const POLL_MS = 500;
 const LINE_HEIGHT = 19;
@@ -18,7 +19,7 @@ interface Reading {
   problem: Problem | null;
 }
 
-/** Reads a run's output to its end, a piece at a time. */
+/** Reads a run's output to its end, in chunks. */
 function useOutput(runId: string): Reading {
   const [reading, set] = useState<Reading>(() => ({
     terminal: new Terminal(),
@@ -55,14 +56,13 @@ function useOutput(runId: string): Reading {
 }
 
 interface Props {
-  runId: string;
-  state: string;
-  /** The number of visible lines; as many as fit if it is not given. */
+  run: Pick<Run, "id" | "state" | "outcome">;
+  /** The number of visible lines; without it, all lines. */
   most?: number;
 }
 
-export function RunOutput({ runId, state, most }: Props) {
-  const { terminal, count, ended, problem } = useOutput(runId);
+export function RunOutput({ run, most }: Props) {
+  const { terminal, count, ended, problem } = useOutput(run.id);
   const [follow, setFollow] = useState(true);
   const scroller = useRef<HTMLDivElement>(null);
   const lines = terminal.lines.length;
@@ -79,7 +79,7 @@ export function RunOutput({ runId, state, most }: Props) {
   return (
     <section aria-label="Output">
       <div className="row output-head">
-        <StateMark table="run" state={state} />
+        <RunMark run={run} />
         <span className="faint" aria-live="polite">
           {plural(lines + terminal.dropped, "line")}
           {ended ? ", complete" : ", live"}
@@ -91,7 +91,7 @@ export function RunOutput({ runId, state, most }: Props) {
               checked={follow}
               onChange={(event) => setFollow(event.target.checked)}
             />
-            follow the end
+            scroll to the end
           </label>
         )}
       </div>

@@ -40,16 +40,32 @@ export function StateMark({ table, state, quiet }: Props) {
 
 /** The state of a run. One that stopped to wait or for its budget is not shown as a success. */
 export function RunMark({ run, quiet }: { run: Pick<Run, "state" | "outcome">; quiet?: boolean }) {
-  if (run.outcome === "suspended") return <Mark look="waiting">suspended</Mark>;
-  if (run.outcome === "budget") return <Mark look="attention">budget</Mark>;
+  if (run.outcome === "suspended")
+    return (
+      <Mark look="waiting" quiet={quiet}>
+        suspended
+      </Mark>
+    );
+  if (run.outcome === "budget")
+    return (
+      <Mark look="attention" quiet={quiet}>
+        budget
+      </Mark>
+    );
   return <StateMark table="run" state={run.state} quiet={quiet} />;
 }
 
+interface MarkProps {
+  look: string;
+  quiet?: boolean;
+  children: string;
+}
+
 /** The same for a state that is in no lifecycle: its look and its name. */
-export function Mark({ look, children }: { look: string; children: string }) {
+export function Mark({ look, quiet, children }: MarkProps) {
   const shape = useTables().appearances[look]?.shape ?? "square";
   return (
-    <span className="state" data-look={look}>
+    <span className={`state ${quiet ? "quiet" : ""}`} data-look={look}>
       <Shape name={shape} />
       {children}
     </span>

@@ -41,7 +41,7 @@ function Past({ run, whole, given }: Props) {
             <Link to={whole}>All output</Link>
           </div>
           <Suspense fallback={<Loading what="the output" />}>
-            <RunOutput key={run.id} runId={run.id} state={run.state} most={MAX_LINES} />
+            <RunOutput key={run.id} run={run} most={MAX_LINES} />
           </Suspense>
         </>
       )}

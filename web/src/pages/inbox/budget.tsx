@@ -32,12 +32,12 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
   return (
     <>
       <p className="asked">
-        {dollars(spent.spent)} of {dollars(budget)} are spent. Go on with more, or stop here?
+        {dollars(spent.spent)} of {dollars(budget)} is spent. Raise the budget, or stop the task?
       </p>
       {spent.id !== task.id && (
         <p>
-          It is the budget of <Link to={linkTo.task(spent.id)}>{plain(titleOf(spent))}</Link>, of
-          which this is a part.
+          This task is a subtask of <Link to={linkTo.task(spent.id)}>{plain(titleOf(spent))}</Link>,
+          whose budget is spent.
         </p>
       )}
       <Meter label="Budget that is spent" used={spent.spent} all={budget} />

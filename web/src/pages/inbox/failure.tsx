@@ -77,6 +77,6 @@ const HAPPENED: Record<string, string> = {
 function attempts(job: Job): string {
   const kind = job.error_class;
   const named =
-    kind === null || kind === "error" ? "" : ` The last one ended with: ${words(kind)}.`;
+    kind === null || kind === "error" ? "" : ` Failure class of the last one: ${words(kind)}.`;
   return `${plural(job.attempt, "attempt")}.${named}`;
 }

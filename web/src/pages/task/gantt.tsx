@@ -34,7 +34,7 @@ export function Gantt({ task }: { task: Task }) {
       <div className="scroll" tabIndex={0} role="region" aria-label="Timeline">
         <div className="gantt" role="table" aria-label="States over time">
           <div className="gantt-row axis" role="row">
-            <span role="columnheader">after</span>
+            <span role="columnheader">elapsed</span>
             <span className="gantt-track" role="columnheader" aria-label="time">
               {marks(span, 8).map((at) => (
                 <span key={at} className="mark" style={{ left: percent(at / span) }}>

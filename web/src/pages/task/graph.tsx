@@ -162,7 +162,7 @@ function StepFacts({ step }: { step: Step }) {
           for <When at={step.state_at} brief />
         </span>
         {step.retries > 0 && <span>{plural(step.retries, "retry", "retries")}</span>}
-        {step.resource && <span>holds {plain(step.resource)}</span>}
+        {step.resource && <span>resource {plain(step.resource)}</span>}
         {!step.resource && step.last_resource && <span>held {plain(step.last_resource)}</span>}
         {step.reason && <span>{plain(step.reason)}</span>}
         {step.run_id && (

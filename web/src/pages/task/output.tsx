@@ -38,7 +38,7 @@ export function Output({ taskId }: { taskId: string }) {
           </select>
         </label>
       )}
-      <RunOutput key={run.id} runId={run.id} state={run.state} />
+      <RunOutput key={run.id} run={run} />
     </>
   );
 }

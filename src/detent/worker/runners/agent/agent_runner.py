@@ -91,7 +91,8 @@ class AgentRun:
             return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
         budget = self._reserved()
         if budget == 0:
-            return self._over_budget("nothing is left of its budget")
+            why = f"the agent {self.agent.name} was not started: its budget is spent"
+            return self._over_budget(why)
         self.setting.prepare()
         prompt = fill_template(self.runner.prompt, self.run.payload, past.title)
         return self._reported(self._worked(prompt, past, budget))
@@ -113,14 +114,14 @@ class AgentRun:
             end = self._execute(opening(prompt, past, resumed=True), known, budget, resumed=True)
             if end.kind != NEW_SESSION or self.run.stopped is not None:
                 return end
-            self._note(f"the session {known} cannot be gone on with: {end.text}")
+            self._note(f"the session {known} cannot be continued: {end.text}")
         elif known is not None:
-            self._note(f"the session {known} is on another machine, or gone: a new one is begun")
+            self._note(f"the session {known} is not on this machine: a new one is started")
         self.meter.begin(0)
         first = opening(prompt, past, resumed=False)
         end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
         if end.kind == NEW_SESSION and self.run.stopped is None:
-            self._note(f"a session could not be begun, and another one is: {end.text}")
+            self._note(f"a session could not be started, another one is tried: {end.text}")
             end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
         return end._replace(kind="error") if end.kind == NEW_SESSION else end
 
@@ -180,8 +181,9 @@ class AgentRun:
         if end.kind == FailureClass.BUDGET and self._may_spend_on():
             return self._suspended("share", "timer", {}, self.client.now())
         if self.meter.exceeded or end.kind == FailureClass.BUDGET:
-            how = end.text or "it has spent more than its budget"
-            return self._over_budget(how, end.exit_code)
+            stopped = f"the agent {self.agent.name} was stopped: its costs exceed its budget"
+            why = stopped if self.meter.exceeded else end.text or stopped
+            return self._over_budget(why, end.exit_code)
         if end.kind is not None:
             return self._failed(end)
         result = self._result(end, question.summary)
@@ -255,10 +257,10 @@ class AgentRun:
         detail = {"text": f"{text} Keep its result, or let it go on?", "options": [KEEP, GO_ON]}
         return self._suspended("denied", "confirmation", {**detail, "result": result})
 
-    def _over_budget(self, how: str, exit_code: int | None = None) -> c.Report:
+    def _over_budget(self, why: str, exit_code: int | None = None) -> c.Report:
         run, task = self.run, self.run.held.task
         spent = dollars(self.meter.cost)
-        text = f"the agent {self.agent.name} was stopped: {how} (this run: {spent} dollars)"
+        text = f"{why} (cost of this run: {spent} dollars)"
         policy = run.held.job.options.get("on_budget_exceeded") or OnExceeded.STOP
         if on_exceeded_from(policy) is OnExceeded.STOP:
             failed = run_outcome.Failed(FailureClass.BUDGET, text, exit_code)
