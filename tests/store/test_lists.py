@@ -18,7 +18,7 @@ from detent.store.types import Query
 from verification.postgres_server import Cluster
 
 ROWS = 20_000
-LATER = (5, "x")
+LATER = (ROWS // 2, "x")
 #: What people and passes ask for, and the index that carries it.
 ASKED = {
     "newest tasks": (Query("tasks", {}, "created_at", True), "tasks_by_time"),
@@ -42,7 +42,7 @@ ASKED = {
     "urgent tasks": (Query("tasks", {}, "priority", after=("P2", "t5")), "tasks_by_priority"),
     "least urgent tasks": (Query("tasks", {}, "priority", True), "tasks_by_priority"),
     "old tasks": (
-        Query("tasks", {"state": "completed", "state_at": ("<", 9)}, "state_at"),
+        Query("tasks", {"state": "completed", "state_at": ("<", ROWS // 2)}, "state_at"),
         "tasks_by_state_time",
     ),
     "newest jobs": (Query("jobs", {}, "created_at", True, LATER), "jobs_by_time"),
@@ -257,7 +257,7 @@ FILL = f"""
 POSTGRES_INDEXES = {
     "tasks_by_": ("active_tasks_by_", "ended_tasks_by_"),
     "jobs_by_time": ("active_jobs_by_time", "ended_jobs_by_time"),
-    "jobs_by_state": ("active_jobs_by_time", "ended_jobs_by_state"),
+    "jobs_by_state": ("ended_jobs_by_state",),
     "jobs_ended": ("ended_jobs_ended",),
     "runs_by_time": ("ended_jobs_run_time", "other_runs_by_time"),
     "runs_by_state": ("ended_jobs_run_state", "other_runs_by_state"),

@@ -24,9 +24,17 @@ CHAIN_BLOCKS = """
 """
 #: Tables and a column with few values: their rows are counted before and after.
 COUNTED = {
-    "tasks": "state", "jobs": "state", "runs": "state", "queue": "intent", "steps": "state",
-    "waits": "kind", "signals": "taken", "checkpoints": "kind", "evidence": "kind",
-    "outbox": "target", "idempotency_keys": "project",
+    "tasks": "state",
+    "jobs": "state",
+    "runs": "state",
+    "queue": "intent",
+    "steps": "state",
+    "waits": "kind",
+    "signals": "taken",
+    "checkpoints": "kind",
+    "evidence": "kind",
+    "outbox": "target",
+    "idempotency_keys": "project",
 }
 
 
