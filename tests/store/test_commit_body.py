@@ -33,6 +33,15 @@ def test_events_are_read_as_they_were_written() -> None:
     assert list(commit_body.streams_of(body.text)) == ["a", "b", "a"]
 
 
+def test_events_of_one_stream_may_be_about_different_projects() -> None:
+    """Those of `@system` are: a limit of a project, and one of all."""
+    events = [started("a", 1), started("a", 2)._replace(project=""), started("a", 3)]
+    (body,) = commit_body.encode(events, AT)
+    assert commit_body.decode(body.text, AT, 7) == logged(events, 7)
+    text = commit_body.from_logged(logged(events, 7), AT)
+    assert commit_body.decode(text, AT, 7) == logged(events, 7)
+
+
 def test_the_events_of_one_stream_keep_their_positions() -> None:
     (body,) = commit_body.encode(EVENTS, AT)
     own = commit_body.decode_streams(body.text, AT, 7, {"a"})

@@ -11,7 +11,7 @@ from detent.errors import Misconfigured, Refused
 from detent.integrity import hash_chain
 from detent.integrity.audit import Difference
 from detent.integrity.rebuild import rebuild
-from detent.integrity.upgrade import upgrade_sqlite
+from detent.integrity.upgrade import upgrade_postgres, upgrade_sqlite
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -19,6 +19,7 @@ from detent.kernel.commands import limit_commands as lc
 from detent.kernel.evolve import evolve_limits
 from detent.store.port import Store
 from detent.store.postgres import PostgresStore
+from detent.store.postgres import schema as postgres_schema
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
 from detent.store.types import Changes, NewEvent
@@ -154,7 +155,6 @@ def test_limits_move(tmp_path: Path, empty_postgres_url: str) -> None:
 
 # ---- from before -----------------------------------------------------------------------------
 
-UNDO = "DELETE FROM schema_migrations WHERE number >= 8"
 PUT = "INSERT INTO limits (name, value, updated_at) VALUES ({0}, {0}, 1)"
 
 
@@ -182,11 +182,16 @@ def test_sqlite_takes_over_what_was_set_before(tmp_path: Path) -> None:
     store.close()
 
 
-def test_postgres_takes_over_what_was_set_before(postgres_url: str) -> None:
-    PostgresStore(postgres_url).close()
-    with psycopg.connect(postgres_url) as raw:
-        raw.execute(UNDO)
+def test_postgres_takes_over_what_was_set_before(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url) as raw:
+        for migration in postgres_schema.MIGRATIONS[:7]:
+            raw.execute(migration.text.encode())
+            number, name, _, digest = migration
+            raw.execute(postgres_schema.NOTE, [number, name, digest])
         raw.cursor().executemany(PUT.format("%s").encode(), list(OLD.items()))
-    store = PostgresStore(postgres_url)
+    with pytest.raises(Misconfigured):  # the migration has written an event
+        PostgresStore(empty_postgres_url)
+    upgrade_postgres(empty_postgres_url, 1, lambda _what, _at: None)
+    store = PostgresStore(empty_postgres_url)
     assert taken_over(store) == []
     store.close()

@@ -18,7 +18,7 @@ from detent.store.types import Query
 from verification.postgres_server import Cluster
 
 ROWS = 20_000
-LATER = (5, "x")
+LATER = (ROWS // 2, "x")
 #: What people and passes ask for, and the index that carries it.
 ASKED = {
     "newest tasks": (Query("tasks", {}, "created_at", True), "tasks_by_time"),
@@ -42,7 +42,7 @@ ASKED = {
     "urgent tasks": (Query("tasks", {}, "priority", after=("P2", "t5")), "tasks_by_priority"),
     "least urgent tasks": (Query("tasks", {}, "priority", True), "tasks_by_priority"),
     "old tasks": (
-        Query("tasks", {"state": "completed", "state_at": ("<", 9)}, "state_at"),
+        Query("tasks", {"state": "completed", "state_at": ("<", ROWS // 2)}, "state_at"),
         "tasks_by_state_time",
     ),
     "newest jobs": (Query("jobs", {}, "created_at", True, LATER), "jobs_by_time"),
@@ -202,26 +202,74 @@ def test_a_list_costs_the_same_with_a_million_rows(sizes: list[apsw.Connection],
     assert large <= 2 * max(small, medium) + 60, (small, medium, large)
 
 
+TASK = """
+    SELECT (json_populate_record(NULL::{table}, json_build_object(
+        'id', '{letter}' || n, 'project', 'p' || n % 10, 'lifecycle', 'review', 'state', '{state}',
+        'state_at', n, 'intent', 'x' || n % 50, 'source', 'api', 'priority', 'P' || n % 4,
+        'root_id', '{letter}' || n, 'depth', 0, 'jobs', 1, 'open_dependencies', 0,
+        'open_subtasks', 0, 'subtasks', 0, 'rounds', 0, 'spent', 0, 'created_by', 'a',
+        'created_at', n, 'depends_on', '[]', 'settled', '[]', 'blocked_detail', '[]',
+        'answered', 'null', 'options', '[]', 'version', 1, 'title', '', 'payload', 'null',
+        'tags', CASE n % 2 WHEN 0 THEN '["red"]' ELSE '[]' END, 'commits', ''
+    ))).*
+"""
+JOB = """
+    SELECT (json_populate_record(NULL::{table}, json_build_object(
+        'id', '{letter}' || n, 'project', 'p', 'state', {state}, 'state_at', n, 'intent', 'x',
+        'priority', 'P2', 'rank', n, 'root_id', '{letter}' || n, 'queued_at', n, 'not_before', 0,
+        'attempt', 0, 'lost', 0, 'fence', 1, 'runs', 1, 'plan_version', 0, 'replans', 0,
+        'created_at', n, 'resuming', false, 'failures', '[]', 'plan_wanted', false,
+        'waited', false, 'result', 'null', 'options', '[]', 'version', 1, 'payload', 'null',
+        'commits', '', 'asleep', false, {more}
+    ))).*
+"""
+ENDED = """
+    'ended_at', n, 'run_id', 'e' || n || '-r1', 'run_queued_at', n, 'run_ended_at', n,
+    'run_state', CASE n % 50 WHEN 0 THEN 'failed' ELSE 'succeeded' END
+"""
 FILL = f"""
-    INSERT INTO tasks (id, project, lifecycle, state, state_at, intent, source, priority, root_id,
-        depth, jobs, open_dependencies, open_subtasks, subtasks, rounds, spent, created_by,
-        created_at, depends_on, blocked_detail, answered, options, version, title, payload, tags)
-    SELECT 't' || n, 'p' || n % 10, 'review',
-        CASE n % 50 WHEN 0 THEN 'completed' ELSE 'pending' END, n, 'x' || n % 50, 'api',
-        'P' || n % 4, 't' || n, 0, 1, 0, 0, 0, 0, 0, 'a', n, '[]', '{{}}', 'null', '{{}}', 1, '',
-        'null', CASE n % 2 WHEN 0 THEN '["red"]' ELSE '[]' END
+    INSERT INTO active_tasks {TASK.format(table="active_tasks", letter="t", state="pending")}
     FROM generate_series(1, {ROWS}) AS n;
-    INSERT INTO jobs SELECT 'j' || n, 'p', 'completed', n, 'x', 'P2', n, 'j' || n, NULL, NULL, 0,
-        0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, n, n, false,
-        '{{}}', false, false, 'null', '{{}}', 1, 'null'
+    INSERT INTO ended_tasks {TASK.format(table="ended_tasks", letter="u", state="completed")}
     FROM generate_series(1, {ROWS}) AS n;
-    INSERT INTO runs SELECT 'r' || n, 'j' || n, 'succeeded', 1, 1, 'w', n, NULL, n, n, NULL,
-        NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL
+    INSERT INTO active_jobs
+    {JOB.format(table="active_jobs", letter="j", state="'queued'", more="'lane', 'x'")}
+    FROM generate_series(1, {ROWS}) AS n;
+    INSERT INTO ended_jobs
+    {
+    JOB.format(
+        table="ended_jobs",
+        letter="e",
+        state="CASE n % 50 WHEN 0 THEN 'failed' ELSE 'completed' END",
+        more=ENDED,
+    )
+}
+    FROM generate_series(1, {ROWS}) AS n;
+    INSERT INTO other_runs (id, job_id, state, attempt, fence, worker, queued_at, ended_at, cost,
+        tokens_in, tokens_out)
+    SELECT 'e' || n || '-r2', 'e' || n, 'succeeded', 1, 1, 'w', n, n, 0, 0, 0
     FROM generate_series(1, {ROWS}) AS n;
     INSERT INTO waits (job_id, name, kind, begun_at, missing, due_at, needs, detail)
-    SELECT 'j' || n, 'w', CASE n % 50 WHEN 0 THEN 'question' ELSE 'timer' END, n, 0, n, '[]', '{{}}'
+    SELECT 'j' || n, 'w', CASE n % 50 WHEN 0 THEN 'question' ELSE 'timer' END, n, 0, n, '[]', '[]'
     FROM generate_series(1, {ROWS}) AS n;
 """
+#: The indexes of PostgreSQL that carry a list. Tasks and jobs are in two tables each.
+POSTGRES_INDEXES = {
+    "tasks_by_": ("active_tasks_by_", "ended_tasks_by_"),
+    "jobs_by_time": ("active_jobs_by_time", "ended_jobs_by_time"),
+    "jobs_by_state": ("ended_jobs_by_state",),
+    "jobs_ended": ("ended_jobs_ended",),
+    "runs_by_time": ("ended_jobs_run_time", "other_runs_by_time"),
+    "runs_by_state": ("ended_jobs_run_state", "other_runs_by_state"),
+    "runs_ended": ("ended_jobs_run_ended", "other_runs_ended"),
+}
+
+
+def of_postgres(index: str) -> list[str]:
+    for known, names in POSTGRES_INDEXES.items():
+        if index.startswith(known):
+            return [index.replace(known, name) for name in names]
+    return [index]
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +293,7 @@ def test_postgres_walks_an_index_in_order(postgres: psycopg.Connection, name: st
     bound = [values[each] for each in list_.parameters]
     rows = postgres.execute(b"EXPLAIN (COSTS OFF) " + numbered(list_), bound).fetchall()
     plan = "\n".join(row[0] for row in rows)
-    assert index in plan, plan
+    for each in of_postgres(index):
+        assert each in plan, plan
     assert "Seq Scan" not in plan, plan
     assert "Sort" not in plan.replace("Incremental Sort", "").replace("Sort Key", ""), plan

@@ -8,6 +8,7 @@ import pytest
 
 from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.predicates import ENDED_JOB
 from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
@@ -40,8 +41,6 @@ def states(database: psycopg.Connection, constraint: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("constraint", "name"),
     [
-        ("active_jobs_state", "job"),
-        ("ended_jobs_state", "job"),
         ("active_jobs_run_state", "run"),
         ("ended_jobs_run_state", "run"),
         ("other_runs_state", "run"),
@@ -52,6 +51,15 @@ def test_the_states_are_those_of_the_lifecycle(
     database: psycopg.Connection, constraint: str, name: str
 ) -> None:
     assert states(database, constraint) == [list(LIFECYCLES[name].state_names)]
+
+
+def test_the_states_of_a_job_are_those_of_active_and_ended_ones(
+    database: psycopg.Connection,
+) -> None:
+    """So the server does not read the table of active jobs for a list of ended ones."""
+    (active,), (ended,) = (states(database, f"{each}_jobs_state") for each in ("active", "ended"))
+    assert [*active, *ended] == list(LIFECYCLES["job"].state_names)
+    assert set(ended) == set(ENDED_JOB)
 
 
 @pytest.mark.parametrize("table", ["active_tasks", "ended_tasks"])

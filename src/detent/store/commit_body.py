@@ -1,6 +1,7 @@
 """The body of a commit: the events of one transaction as JSON text, grouped by stream.
 
-A body is a list of groups. A group is an uninterrupted sequence of events of one stream:
+A body is a list of groups. A group is an uninterrupted sequence of events of one stream and one
+project (events of `@system` may be about different projects):
 
     [stream, version of the first event, project, [entry, ...]]
 
@@ -66,7 +67,7 @@ def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
     texts: list[bytes] = []
     streams: list[str] = []
     count = size = 0
-    for stream, group in groupby(events, itemgetter(0)):
+    for (stream, _), group in groupby(events, itemgetter(0, 2)):
         part = list(group)
         text = _group_text(part, at)
         if texts and size + len(text) > MAX_BYTES:
@@ -120,7 +121,7 @@ def blank(text: str | bytes, at: int, streams: Collection[str]) -> str:
 def from_logged(events: Iterable[LoggedEvent], at: int) -> str:
     """The body of events that were logged before, for example in an earlier layout."""
     groups = []
-    for stream, sequence in groupby(events, itemgetter(1)):
+    for (stream, _), sequence in groupby(events, itemgetter(1, 3)):
         part = list(sequence)
         entries = [_plain_entry(_from_event(each, at)) for each in part]
         groups.append([stream, part[0].version, part[0].project, entries])

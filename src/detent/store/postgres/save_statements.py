@@ -45,7 +45,7 @@ def of(name: str, entity: type[Any], *more: str) -> Callable[[Iterable[tuple[Any
 
 
 DEPENDENCIES = into("insert_dependencies", "task_id", "depends_on")
-RUNS = of("upsert_runs", Run)
+RUNS, CHANGED_RUNS = of("upsert_runs", Run), of("update_runs", Run)
 STEPS, WAITS = of("upsert_steps", Step), of("upsert_waits", Wait)
 SIGNALS, CHECKPOINTS = of("upsert_signals", Signal), of("upsert_checkpoints", Checkpoint)
 END_WAITS = into("end_waits", "job_id", "name")
@@ -73,6 +73,8 @@ def rows_of(changes: Changes, new: NewCommits, was_ended: Collection[str]) -> It
     yield from _tasks(changes, new, was_ended)
     jobs = JobRows(changes, new, was_ended)
     yield from jobs.statements()
+    if jobs.loose:
+        yield CHANGED_RUNS(zip(jobs.loose))
     yield from _parts(changes, jobs.inline)
     if changes.keys:
         keys = ((*key[:3], to_json(key.answer), key.expires_at) for key in changes.keys)

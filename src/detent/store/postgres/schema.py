@@ -35,12 +35,14 @@ def applied(connection: psycopg.Connection) -> list[Applied]:
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply the missing migrations in one transaction. Takes no lock if none is missing.
+    """Apply the missing migrations. Takes no lock if none is missing.
 
     Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
     """
     if not pending(MIGRATIONS, applied(connection), where):
         return
+    if not has_old_log(connection):
+        apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
     if has_old_log(connection):
         raise Misconfigured(
             f"{where} has the storage layout of an earlier version of detent.",

@@ -109,10 +109,18 @@ class JobRows:
             job = self._jobs.get(run.job_id) or self._made.get(run.job_id)
             if job is None:
                 raise Broken(f"The run {run.id} was changed without its job.")
-            if job.run_id == run.id and run.step is None:
+            known = job.state == "running" or job.id in changes.ended
+            if known and job.run_id == run.id and run.step is None:
                 self._runs[job.id] = run
-        #: The ids of the runs that are in the row of their job.
+        #: The ids of the runs that are in the row of their job, and changed runs of ended jobs that
+        #: may be in a row of their own, because the job had been waiting or is ended already.
         self.inline = {run.id for run in self._runs.values()}
+        self._new_runs = {run.id for run in changes.new_runs}
+        self.loose = [
+            run
+            for job_id, run in self._runs.items()
+            if run.id not in self._new_runs and self._may_be_loose(job_id)
+        ]
 
     def statements(self) -> Iterator[Query]:
         changes = self._changes
@@ -163,13 +171,25 @@ class JobRows:
             )
         return places
 
+    def _may_be_loose(self, job_id: str) -> bool:
+        job = self._jobs.get(job_id)
+        return (
+            job is not None
+            and job_id in self._changes.ended
+            and (job_id in self._was_ended or job.waited or job.runs > 1)
+        )
+
     def _kept_runs(self) -> Iterator[Query]:
-        """Copy the last run of each job whose next one begins."""
-        rows = [
-            {"id": job.id, "run_id": job.run_id}
-            for job in self._jobs.values()
-            if job.runs > (job.id in self._runs) and (job.run_id is None or job.id in self._runs)
-        ]
+        """Copy the run in the row of each job that is not running any more, or whose next run
+        begins.
+        """
+        rows = []
+        for job in self._jobs.values():
+            if job.state == "running":
+                if job.runs > (job.id in self._runs):
+                    rows.append({"id": job.id, "run_id": job.run_id})
+            elif job.runs and job.id not in self._changes.ended:
+                rows.append({"id": job.id, "run_id": None})
         if rows:
             yield READY["keep_runs"](rows=to_json(rows))
 
@@ -177,7 +197,8 @@ class JobRows:
         new, run, job_id = self._new, self._runs.get(job.id), job.id
         versions = (self._changes.versions[job_id], new.before.get(job_id), new.part.get(job_id))
         facts: Sequence[Any] = [None] * len(RUN_FACTS) if run is None else run_values(run)
-        has_run = None if run is None else True
+        sure = job.state == "running" or (run is not None and run.id in self._new_runs)
+        has_run = None if run is None else sure
         place = places.get(job_id, {})
         return JOB_ROW(*job_values(job), *versions, payload, has_run, *facts, **place)
 

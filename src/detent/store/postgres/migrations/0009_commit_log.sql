@@ -153,7 +153,7 @@ CREATE TABLE ended_tasks (
 
 -- ---- jobs -----------------------------------------------------------------------------------
 
--- Jobs that have not ended, with the facts of their last run (`run_...`) and their place in the queue. `lane`:
+-- Jobs that have not ended, with the facts of the run of a running job (`run_...`) and their place in the queue. `lane`:
 -- which workers can claim the job, NULL if none can; `asleep`: it was not due when the row was written; `lease_id`: the
 -- lease of the worker that holds it. A claim changes no column of an index, and the new row is half as long again: with
 -- this fillfactor it is a HOT update.
@@ -221,9 +221,7 @@ CREATE TABLE active_jobs (
     run_note text COLLATE "C",
     run_reason text COLLATE "C",
     CONSTRAINT active_jobs_state CHECK (
-        state IN (
-            'queued', 'running', 'waiting', 'parked', 'retrying', 'completed', 'failed', 'cancelled'
-        )
+        state IN ('queued', 'running', 'waiting', 'parked', 'retrying')
     ),
     CONSTRAINT active_jobs_run_state CHECK (
         run_state IN ('queued', 'running', 'succeeded', 'failed', 'timeout', 'cancelled')
@@ -300,11 +298,7 @@ CREATE TABLE ended_jobs (
     run_session_id text COLLATE "C",
     run_note text COLLATE "C",
     run_reason text COLLATE "C",
-    CONSTRAINT ended_jobs_state CHECK (
-        state IN (
-            'queued', 'running', 'waiting', 'parked', 'retrying', 'completed', 'failed', 'cancelled'
-        )
-    ),
+    CONSTRAINT ended_jobs_state CHECK (state IN ('completed', 'failed', 'cancelled')),
     CONSTRAINT ended_jobs_run_state CHECK (
         run_state IN ('queued', 'running', 'succeeded', 'failed', 'timeout', 'cancelled')
     )
@@ -322,7 +316,8 @@ WHERE run_state NOT IN ('queued', 'running', 'succeeded');
 CREATE INDEX ended_jobs_run_ended ON ended_jobs (run_ended_at NULLS FIRST);
 
 
--- Runs that are not in the row of their job: those of steps, and all but the last one of a job.
+-- Runs that are not in the row of their job: those of steps, all but the last one of a job, and those of jobs that are
+-- neither running nor ended.
 CREATE TABLE other_runs (
     id text COLLATE "C" PRIMARY KEY,
     job_id text COLLATE "C" NOT NULL,

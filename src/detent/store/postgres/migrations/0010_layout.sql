@@ -90,7 +90,7 @@ SELECT
     runs.ended_at, runs.outcome, runs.exit_code, runs.error_class, runs.error, runs.session_id,
     runs.cost, runs.tokens_in, runs.tokens_out, runs.progress, runs.note, runs.reserved,
     runs.reason, queue.lane, queue.due_at, coalesce(queue.asleep, false), leases.id
-FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL
+FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL AND jobs.state = 'running'
 LEFT JOIN queue ON queue.job_id = jobs.id
 LEFT JOIN leases ON leases.jobs[1] = jobs.id
 WHERE jobs.state NOT IN ('completed', 'failed', 'cancelled');
@@ -127,7 +127,11 @@ SELECT
     exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
     reserved, reason
 FROM runs
-WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = runs.job_id AND jobs.run_id = runs.id AND runs.step IS NULL);
+WHERE NOT EXISTS (
+    SELECT FROM jobs
+    WHERE jobs.id = runs.job_id AND jobs.run_id = runs.id AND runs.step IS NULL
+        AND jobs.state IN ('running', 'completed', 'failed', 'cancelled')
+);
 
 DROP VIEW questions;
 DROP FUNCTION blank_events(json);
@@ -170,7 +174,8 @@ SELECT
     created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM ended_jobs;
 
-CREATE VIEW runs AS
+-- Runs by their job. The next view has the same rows for lists: it finds running jobs by their leases.
+CREATE VIEW job_runs AS
 SELECT
     run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
     run_worker AS worker, run_queued_at AS queued_at, NULL::text COLLATE "C" AS step, run_started_at
@@ -179,6 +184,33 @@ SELECT
     cost, run_tokens_in AS tokens_in, run_tokens_out AS tokens_out, run_progress AS progress,
     run_note AS note, run_reserved AS reserved, run_reason AS reason
 FROM active_jobs WHERE run_state IS NOT NULL
+UNION ALL
+SELECT
+    run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
+    run_worker AS worker, run_queued_at AS queued_at, NULL::text COLLATE "C" AS step, run_started_at
+    AS started_at, run_ended_at AS ended_at, run_outcome AS outcome, run_exit_code AS exit_code,
+    run_error_class AS error_class, run_error AS error, run_session_id AS session_id, run_cost AS
+    cost, run_tokens_in AS tokens_in, run_tokens_out AS tokens_out, run_progress AS progress,
+    run_note AS note, run_reserved AS reserved, run_reason AS reason
+FROM ended_jobs WHERE run_state IS NOT NULL
+UNION ALL
+SELECT
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
+FROM other_runs;
+
+CREATE VIEW runs AS
+SELECT
+    run_id AS id, active_jobs.id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
+    run_worker AS worker, run_queued_at AS queued_at, NULL::text COLLATE "C" AS step, run_started_at
+    AS started_at, run_ended_at AS ended_at, run_outcome AS outcome, run_exit_code AS exit_code,
+    run_error_class AS error_class, run_error AS error, run_session_id AS session_id, run_cost AS
+    cost, run_tokens_in AS tokens_in, run_tokens_out AS tokens_out, run_progress AS progress,
+    run_note AS note, run_reserved AS reserved, run_reason AS reason
+FROM leases
+JOIN active_jobs ON active_jobs.id = ANY (leases.jobs) AND active_jobs.lease_id = leases.id
+WHERE run_state IS NOT NULL
 UNION ALL
 SELECT
     run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,

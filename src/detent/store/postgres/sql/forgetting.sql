@@ -30,7 +30,7 @@ WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 WITH gone AS MATERIALIZED (
     SELECT runs.id
     FROM json_array_elements_text(:ids) AS job (id)
-    CROSS JOIN LATERAL (SELECT runs.id FROM runs WHERE runs.job_id = job.id OFFSET 0) AS runs
+    CROSS JOIN LATERAL (SELECT id FROM job_runs WHERE job_runs.job_id = job.id OFFSET 0) AS runs
 )
 MERGE INTO evidence USING gone ON evidence.run_id = gone.id
 WHEN MATCHED THEN DELETE
@@ -40,7 +40,7 @@ WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (run_id) VALUES (gone.id);
 WITH gone AS MATERIALIZED (
     SELECT runs.id
     FROM json_array_elements_text(:ids) AS job (id)
-    CROSS JOIN LATERAL (SELECT runs.id FROM runs WHERE runs.job_id = job.id OFFSET 0) AS runs
+    CROSS JOIN LATERAL (SELECT id FROM job_runs WHERE job_runs.job_id = job.id OFFSET 0) AS runs
 )
 MERGE INTO output USING gone ON output.run_id = gone.id
 WHEN MATCHED THEN DELETE

@@ -9,8 +9,8 @@ SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, 
     runs.note, runs.reserved, runs.reason
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM runs
-    WHERE runs.job_id = wanted.id AND runs.state IN ('queued', 'running')
+    SELECT * FROM job_runs
+    WHERE job_runs.job_id = wanted.id AND job_runs.state IN ('queued', 'running')
     OFFSET 0
 ) AS runs;
 
@@ -22,8 +22,9 @@ SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, 
     runs.note, runs.reserved, runs.reason
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM runs
-    WHERE runs.id = wanted.id AND runs.job_id = regexp_replace(wanted.id, '-r[0-9]+$', '')
+    SELECT * FROM job_runs
+    WHERE job_runs.id = wanted.id
+        AND job_runs.job_id = regexp_replace(wanted.id, '-r[0-9]+$', '')
     OFFSET 0
 ) AS runs;
 
@@ -53,6 +54,18 @@ ON CONFLICT (id) DO UPDATE SET
     error = excluded.error, session_id = excluded.session_id, cost = excluded.cost,
     tokens_in = excluded.tokens_in, tokens_out = excluded.tokens_out, progress = excluded.progress,
     note = excluded.note, reserved = excluded.reserved, reason = excluded.reason;
+
+-- Changed runs of ended jobs that are not in the row of their job.
+-- name: update_runs
+MERGE INTO other_runs AS was USING json_populate_recordset(NULL::other_runs, :rows) AS given
+ON was.id = given.id
+WHEN MATCHED THEN UPDATE SET
+    state = given.state, started_at = given.started_at, ended_at = given.ended_at,
+    outcome = given.outcome, exit_code = given.exit_code, error_class = given.error_class,
+    error = given.error, session_id = given.session_id, cost = given.cost,
+    tokens_in = given.tokens_in, tokens_out = given.tokens_out, progress = given.progress,
+    note = given.note, reserved = given.reserved, reason = given.reason
+WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (NULL);
 
 -- name: steps
 SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
