@@ -33,6 +33,22 @@ OWN = {
 }
 
 
+#: The columns of a job on SQLite that a copy has of its own.
+OF_A_COPY = {
+    "id": "id || '-' || n",
+    "root_id": "root_id || '-' || n",
+    "run_id": "id || '-' || n || '-r1'",
+}
+#: The commits of the job, which were the last ones, for each of its copies.
+COMMITS = """
+    INSERT INTO commits (id, at, events, body)
+    SELECT commits.id + (last.id + last.events - 1) * n, commits.at, commits.events,
+        replace(commits.body, :job, :job || '-' || n)
+    FROM numbers, commits, (SELECT id, events FROM commits ORDER BY id DESC LIMIT 1) AS last
+    WHERE instr(commits.body, :job)
+"""
+
+
 # ---- filling ---------------------------------------------------------------------------------
 
 
@@ -77,11 +93,16 @@ def _copy_sqlite(url: str, count: int) -> None:
     database = apsw.Connection(url)
     (newest,) = next(database.execute("SELECT max(id) FROM jobs"))
     with database:
-        for table in OWN if count else ():
-            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-            insert = _insert(table, columns)
-            database.execute(f"{numbers}{insert} FROM numbers, {table} WHERE {_of(table, newest)}")
-    database.execute("ANALYZE")
+        for table in ("active_jobs", "ended_jobs") if count else ():
+            columns = [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]
+            values = [OF_A_COPY.get(name, name) for name in columns]
+            database.execute(
+                f"{numbers}INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)}"
+                f" FROM numbers, {table} WHERE id = ?",
+                (newest,),
+            )
+        if count:
+            database.execute(f"{numbers}{COMMITS}", {"job": newest})
     database.close()
 
 
