@@ -6,9 +6,11 @@ All contestants of a benchmark then measure whole lives of jobs, submitted, clai
 
 import atexit
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from typing import Any
 
 import apsw
 import psycopg
@@ -41,11 +43,11 @@ OF_A_COPY = {
 }
 #: The commits of the job, which were the last ones, for each of its copies.
 COMMITS = """
-    INSERT INTO commits (id, at, events, body)
+    INSERT INTO commits (id, at, events, size, body)
     SELECT commits.id + (last.id + last.events - 1) * n, commits.at, commits.events,
-        replace(commits.body, :job, :job || '-' || n)
+        commits.size, of_copy(commits.body, :job, n)
     FROM numbers, commits, (SELECT id, events FROM commits ORDER BY id DESC LIMIT 1) AS last
-    WHERE instr(commits.body, :job)
+    WHERE of_copy(commits.body, :job, 0) IS NOT NULL
 """
 
 
@@ -102,8 +104,18 @@ def _copy_sqlite(url: str, count: int) -> None:
                 (newest,),
             )
         if count:
+            database.create_scalar_function("of_copy", _body_of_copy, 3, deterministic=True)
             database.execute(f"{numbers}{COMMITS}", {"job": newest})
     database.close()
+
+
+def _body_of_copy(*values: Any) -> bytes | None:
+    """The body of a commit with the id of a copy of a job; None if the job is not in it."""
+    body, job, number = values
+    text = zlib.decompress(body)
+    if job.encode() not in text:
+        return None
+    return zlib.compress(text.replace(job.encode(), f"{job}-{number}".encode()), 1)
 
 
 def _copy_postgres(url: str, count: int) -> None:
