@@ -1,13 +1,15 @@
 -- Layout 2: one row of the log for each transaction, and separate tables for work that is active and work that
 -- has ended. `detent db upgrade` converts the log of an earlier database between this migration and the next.
 
--- A body holds the events of one transaction: see store/commit_body.py. The id is the position of its first
--- event; the positions within a commit have no gap.
+-- A body holds the events of one transaction as compressed JSON text: see store/commit_body.py. `size` is the
+-- size of the text in bytes. The id is the position of the first event; the positions within a commit have no
+-- gap.
 CREATE TABLE commits (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
     events INTEGER NOT NULL,
-    body TEXT NOT NULL
+    size INTEGER NOT NULL,
+    body BLOB NOT NULL
 ) STRICT;
 
 -- The last commit stays, so that no position is ever given twice.
