@@ -14,6 +14,9 @@ from detent.store.postgres.schema import IDLE_LIMIT, TURN
 from detent.store.rows import END_OF_LOG
 from detent.store.types import LoggedEvent
 
+COPY_COMMITS = b"COPY commits (id, at, events, body) FROM STDIN"
+COPY_POSITIONS = b"COPY commit_positions (first_position, commit_id) FROM STDIN"
+COPY_STREAMS = b"COPY stream_commits (stream, commit_id) FROM STDIN"
 ENDS = "SELECT to_position FROM seals"
 HEAD = "SELECT coalesce(max(position), 0) FROM events"
 DONE = """
@@ -54,18 +57,18 @@ def _convert_chunk(connection: psycopg.Connection, ends: Collection[int]) -> int
 
 def append(connection: psycopg.Connection, commits: Sequence[ConvertedCommit]) -> None:
     """Write converted commits with their positions."""
-    _copy(connection, "commits (id, at, events, body)", (each[:4] for each in commits))
     places = ((each.id, each.id) for each in commits)
-    _copy(connection, "commit_positions (first_position, commit_id)", places)
-    _copy(connection, "stream_commits (stream, commit_id)", _pairs(commits))
+    _copy(connection, COPY_COMMITS, (each[:4] for each in commits))
+    _copy(connection, COPY_POSITIONS, places)
+    _copy(connection, COPY_STREAMS, _pairs(commits))
 
 
 def _pairs(commits: Iterable[ConvertedCommit]) -> Iterable[tuple[str, int]]:
     return ((stream, each.id) for each in commits for stream in each.streams)
 
 
-def _copy(connection: psycopg.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy:
+def _copy(connection: psycopg.Connection, text: bytes, rows: Iterable[tuple[Any, ...]]) -> None:
+    with connection.cursor() as cursor, cursor.copy(text) as copy:
         for row in rows:
             copy.write_row(row)
 

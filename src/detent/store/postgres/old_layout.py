@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from detent.store.codec import from_json
 from detent.store.layout_upgrade import Progress
@@ -22,6 +23,8 @@ CHAIN_BLOCKS = """
     SELECT from_position, to_position, count, chain, at FROM seals
     WHERE to_position > %s ORDER BY to_position LIMIT %s
 """
+NAMED = sql.SQL("SELECT name, value FROM {table}")
+COUNT = sql.SQL("SELECT {column}, count(*) FROM {table} GROUP BY {column}")
 #: Tables and a column with few values: their rows are counted before and after.
 COUNTED = {
     "tasks": "state",
@@ -66,13 +69,11 @@ class PostgresUpgrade:
 
     def counts(self) -> dict[str, Mapping[Any, int]]:
         """The number of rows of each table, by a column with few values."""
-        return {
-            table: dict(self._rows(f"SELECT {column}, count(*) FROM {table} GROUP BY {column}"))
-            for table, column in COUNTED.items()
-        }
+        return {table: dict(self._rows(COUNT, table, column)) for table, column in COUNTED.items()}
 
-    def _rows(self, query: str) -> list[tuple[Any, Any]]:
-        rows: list[tuple[Any, Any]] = self._connection.execute(query.encode()).fetchall()
+    def _rows(self, query: sql.SQL, table: str, column: str) -> list[tuple[Any, Any]]:
+        named = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
+        rows: list[tuple[Any, Any]] = self._connection.execute(query.format(**named)).fetchall()
         return rows
 
     def convert(self, progress: Progress) -> None:
@@ -111,7 +112,7 @@ class OldLog:
         return [LoggedEvent._make(row) for row in rows]
 
     def rows(self, table: str) -> Mapping[str, Any]:
-        named = self._connection.execute(f"SELECT name, value FROM {table}".encode())
+        named = self._connection.execute(NAMED.format(table=sql.Identifier(table)))
         return {name: from_json(value) for name, value in named}
 
     def chain_blocks(self, after: int, limit: int) -> list[ChainBlock]:

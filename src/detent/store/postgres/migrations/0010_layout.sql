@@ -174,7 +174,9 @@ SELECT
     created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM ended_jobs;
 
--- Runs by their job. The next view has the same rows for lists: it finds running jobs by their leases.
+-- Runs by their job. The view `runs` has the same rows for lists: it finds running jobs by their leases. A part of
+-- `listed_runs` with a condition of its own would be sorted as a whole, so that ended jobs without a run are left out
+-- later.
 CREATE VIEW job_runs AS
 SELECT
     run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
@@ -200,7 +202,7 @@ SELECT
     reserved, reason
 FROM other_runs;
 
-CREATE VIEW runs AS
+CREATE VIEW listed_runs AS
 SELECT
     run_id AS id, active_jobs.id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
     run_worker AS worker, run_queued_at AS queued_at, NULL::text COLLATE "C" AS step, run_started_at
@@ -210,7 +212,6 @@ SELECT
     run_note AS note, run_reserved AS reserved, run_reason AS reason
 FROM leases
 JOIN active_jobs ON active_jobs.id = ANY (leases.jobs) AND active_jobs.lease_id = leases.id
-WHERE run_state IS NOT NULL
 UNION ALL
 SELECT
     run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
@@ -219,13 +220,21 @@ SELECT
     run_error_class AS error_class, run_error AS error, run_session_id AS session_id, run_cost AS
     cost, run_tokens_in AS tokens_in, run_tokens_out AS tokens_out, run_progress AS progress,
     run_note AS note, run_reserved AS reserved, run_reason AS reason
-FROM ended_jobs WHERE run_state IS NOT NULL
+FROM ended_jobs
 UNION ALL
 SELECT
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
     exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
     reserved, reason
 FROM other_runs;
+
+CREATE VIEW runs AS
+SELECT
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
+FROM listed_runs
+WHERE state IS NOT NULL;
 
 CREATE VIEW queue AS
 SELECT

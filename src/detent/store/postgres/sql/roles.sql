@@ -18,6 +18,6 @@ TO :"role";
 GRANT SELECT, INSERT ON commits, stream_commits, tombstones, seals TO :"role";
 GRANT USAGE ON SEQUENCE commit_ids TO :"role";
 GRANT SELECT ON
-    commit_positions, sequencer_turns, tasks, jobs, job_runs, runs, queue, questions, events, schema_migrations
+    commit_positions, sequencer_turns, tasks, jobs, job_runs, listed_runs, runs, queue, questions, events, schema_migrations
 TO :"role";
 GRANT EXECUTE ON FUNCTION blank_events(json), sequence_commits() TO :"role";

@@ -53,18 +53,16 @@ WHERE datname = current_database() AND usename = current_user
     AND query_start < clock_timestamp() - :silent_ms::integer * interval '1 millisecond'
     AND current_setting('server_version_num')::integer < 170000;
 
--- Lists use the server's default settings for planning.
+-- Lists use the server's default settings for planning, without bitmap scans, which are sorted.
 -- name: plan_freely
 SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true),
-    set_config('enable_bitmapscan', 'on', true);
+    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true);
 
 -- name: plan_by_key
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
-    set_config('enable_bitmapscan', 'off', true);
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true);
 
 -- Every task tree has one root. A writer locks the row of the root: that of the named tasks and jobs, of the
 -- tasks above them, and of the tasks that depend on one of these. Roots never change, so they are found without
