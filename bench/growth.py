@@ -7,7 +7,7 @@ All contestants of a benchmark then measure whole lives of jobs, submitted, clai
 import atexit
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import Any
@@ -26,16 +26,7 @@ MEASURED = 2_000
 BATCH = 100
 FINISHED = (1_000_000, 100_000, 10_000, 1_000)
 QUEUED = (1_000_000, 1_000)
-#: The columns of each table that a copy must have of its own.
-OWN = {
-    "jobs": ("id", "root_id"),
-    "queue": ("job_id",),
-    "runs": ("id", "job_id"),
-    "events": ("stream", "subject"),
-}
-
-
-#: The columns of a job on SQLite that a copy has of its own.
+#: The columns of a job that a copy has of its own.
 OF_A_COPY = {
     "id": "id || '-' || n",
     "root_id": "root_id || '-' || n",
@@ -48,6 +39,15 @@ COMMITS = """
         commits.size, of_copy(commits.body, :job, n)
     FROM numbers, commits, (SELECT id, events FROM commits ORDER BY id DESC LIMIT 1) AS last
     WHERE of_copy(commits.body, :job, 0) IS NOT NULL
+"""
+
+#: The same on PostgreSQL, where the sequencer then assigns their positions.
+POSTGRES_COMMITS = """
+    INSERT INTO commits (id, at, events, body)
+    SELECT nextval('commit_ids'), of_job.at, of_job.events,
+        replace(of_job.body, %(job)s, %(job)s || '-' || n)
+    FROM generate_series(1, %(count)s::integer) AS n,
+        (SELECT * FROM commits WHERE strpos(body, %(job)s) > 0 ORDER BY id) AS of_job
 """
 
 
@@ -121,29 +121,22 @@ def _body_of_copy(*values: Any) -> bytes | None:
 def _copy_postgres(url: str, count: int) -> None:
     query = """
         SELECT column_name FROM information_schema.columns
-        WHERE table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position
+        WHERE table_name = %s ORDER BY ordinal_position
     """
     with psycopg.connect(url, autocommit=True) as connection:
         (newest,) = connection.execute("SELECT max(id) FROM jobs").fetchone() or ("",)
-        for table in OWN if count else ():
-            columns = [name for (name,) in connection.execute(query, [table])]
-            insert = _insert(table, columns)
-            source = f"generate_series(1, {count}) AS n, {table}"
-            text = f"{insert} FROM {source} WHERE {_of(table, newest)}"
-            connection.execute(text.encode())
+        for table in ("active_jobs", "ended_jobs") if count else ():
+            columns = [str(name) for (name,) in connection.execute(query, [table])]
+            values = [OF_A_COPY.get(name, name) for name in columns]
+            text = (
+                f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)}"
+                f" FROM generate_series(1, {count}) AS n, {table} WHERE id = %s"
+            )
+            connection.execute(text.encode(), [newest])
+        if count:
+            connection.execute(POSTGRES_COMMITS, {"job": newest, "count": count})
+            connection.execute("SELECT sequence_commits()")
         connection.execute("VACUUM ANALYZE")
-
-
-def _insert(table: str, columns: Iterable[str]) -> str:
-    kept = [name for name in columns if not (table == "events" and name == "position")]
-    values = [f"{name} || '-' || n" if name in OWN[table] else name for name in kept]
-    return f"INSERT INTO {table} ({', '.join(kept)}) SELECT {', '.join(values)}"
-
-
-def _of(table: str, job_id: str) -> str:
-    """Which rows of a table are the job's."""
-    column = {"jobs": "id", "events": "stream"}.get(table, "job_id")
-    return f"{table}.{column} = '{job_id}'"
 
 
 # ---- measuring -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_a_missing_statement_is_noticed_on_postgresql(
     monkeypatch.setattr(jobs_postgres, "server", lambda: postgres_server)
     recording = jobs_postgres.written(COUNT, BATCH)
     assert jobs_postgres.bare(COUNT, recording) > 0
-    fewer = [*recording.transactions[:-1], recording.transactions[-1][1:]]
+    fewer = [*recording.transactions[:-1], recording.transactions[-1][:-1]]
     with pytest.raises(AssertionError, match="rows inserted, updated, deleted"):
         jobs_postgres.bare(COUNT, recording._replace(transactions=fewer))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import psycopg
 import pytest
 
@@ -124,11 +123,10 @@ def test_all_events_and_rows_are_there_on_sqlite(tmp_path: Path, kind: Kind, bod
 def test_the_events_are_those_that_detent_writes(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "detent.db"))
     jobs.live(Engine(store), 1, 1)
+    with store.read() as view:
+        log = view.events(0, 100)
     store.close()
-    database = apsw.Connection(str(tmp_path / "detent.db"))
-    real: list[Any] = database.execute(
-        "SELECT stream, name, schema, subject, data FROM events ORDER BY position"
-    ).fetchall()
+    real = [(each.stream, each.name, each.schema, each.subject, each.data) for each in log]
     stream = real[0][0]
     values = (stream, 1, 2, 3, "bench", 1, 1, PAYLOAD_TEXT)
     made = [
