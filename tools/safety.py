@@ -24,8 +24,6 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/transactional_enqueue.py": "places for values, from a table; the values are bound",
     "src/detent/store/list_sql.py": "columns are checked against the tables; values are bound",
     "src/detent/store/sqlite/table_copy.py": "names come from the schema",
-    "src/detent/store/postgres/log_conversion.py": "names of tables are constants",
-    "src/detent/store/postgres/old_layout.py": "names of tables are constants",
 }
 #: Programs for tests stand in the package; no data of users reaches them.
 FOR_TESTS = "src/detent/testing/"

@@ -375,7 +375,8 @@ SELECT waits.job_id, waits.name, waits.kind, waits.begun_at, waits.step, waits.d
 FROM waits JOIN active_jobs ON active_jobs.id = waits.job_id
 WHERE waits.kind IN ('question', 'confirmation', 'budget') AND active_jobs.task_id IS NULL;
 
--- The log event by event, for auditors. The shell `sqlite3` has the function that decompresses.
+-- The log event by event, for auditors. The shell `sqlite3` has the function that decompresses. Digests are
+-- hexadecimal, because older versions of the shell cannot convert them.
 CREATE VIEW events AS
 SELECT
     commits.id + row_number() OVER (PARTITION BY commits.id ORDER BY part.key, entry.key) - 1
@@ -389,6 +390,6 @@ SELECT
     coalesce(entry.value ->> 5, commits.at) AS at,
     entry.value ->> 3 AS actor,
     CASE WHEN entry.value ->> 6 IS NULL THEN entry.value -> 4 ELSE '' END AS data,
-    unhex(entry.value ->> 6) AS digest
+    entry.value ->> 6 AS digest
 FROM commits, json_each(CAST(sqlar_uncompress(commits.body, commits.size) AS TEXT)) AS part,
     json_each(part.value, '$[3]') AS entry;
