@@ -26,7 +26,7 @@ NOTICED = {
     "feed-of-unsequenced-commits": "P7: a reader missed",
     "sequencer-skips-a-gap": "P7: a reader missed",
     "remembered-rank-never-reset": "urgent jobs",
-    "stale-version-is-appended": "P8",
+    "stale-version-of-a-job": "P8",
     "blanking-touches-a-neighbour": "P9: blanking touched another job",
     "named-rows-without-lock": "a change of a named row was lost",
     "keys-without-lock": "P2: one key has the answers",

@@ -87,7 +87,7 @@ def remembered_rank_never_reset() -> Patches:
     yield patch.object(Lanes, "_new_arrivals", lambda _self, _rows: iter(()))
 
 
-def stale_version_is_appended() -> Patches:
+def stale_version_of_a_job() -> Patches:
     """The version of a stream is not compared with that of its row."""
     for name in ("update_active_jobs", "end_jobs"):
         yield _replaced(name, b"given.before IS NULL OR was.version = given.before", b"true")
@@ -137,7 +137,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     feed_of_unsequenced_commits: "claims",
     sequencer_skips_a_gap: "claims",
     remembered_rank_never_reset: "later-arrivals",
-    stale_version_is_appended: "stale-version",
+    stale_version_of_a_job: "stale-version",
     blanking_touches_a_neighbour: "deletion",
     named_rows_without_lock: "named-rows",
     keys_without_lock: "same-key",
