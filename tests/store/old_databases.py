@@ -44,8 +44,10 @@ def copy(new: Path, to: Path) -> None:
     for table in SAME:
         names = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})").fetchall()]
         columns = ", ".join(f'"{name}"' for name in names)
+        # The view of events has digests as hexadecimal text.
+        values = columns.replace('"digest"', "unhex(digest)") if table == "events" else columns
         old.execute(f"DELETE FROM main.{table}")
-        old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+        old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {values} FROM new.{table}")
     old.execute(QUEUE)
     old.execute("COMMIT")
     old.close()

@@ -1,5 +1,6 @@
 """Finds ids by their first or last characters, for people who type them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
@@ -14,6 +15,8 @@ from detent.store.types import Query
 TABLES = {"task": "tasks", "job": "jobs", "run": "runs"}
 #: The maximum number of ids in a response.
 MAX_IDS = 10
+#: The suffix of a run's id, or its beginning.
+RUN_SUFFIX = re.compile(r"-(r\d*)?$")
 #: The page size of a search by last characters, and the maximum number of pages.
 PAGE, MAX_PAGES = 500, 20
 
@@ -41,10 +44,24 @@ def _shortened(view: ReadTransaction, query: Query, part: str) -> Iterator[Mappi
 
 def _beginning(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
     """The rows whose id begins with the text."""
+    if query.table == "runs":
+        yield from _runs_beginning(view, query, part)
+        return
     for row in view.page(query._replace(after=(part, part), limit=PAGE)):
         if not str(row["id"]).startswith(part):
             return
         yield row
+
+
+def _runs_beginning(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
+    """The runs whose id begins with the text. They are in the order of their jobs."""
+    job = RUN_SUFFIX.sub("", part)
+    of_jobs = {**query.where, "job_id": (">=", job)}
+    for row in view.page(query._replace(where=of_jobs, limit=PAGE)):
+        if not str(row["job_id"]).startswith(job):
+            return
+        if str(row["id"]).startswith(part):
+            yield row
 
 
 def _ending(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
