@@ -149,7 +149,11 @@ class Scheduler:
             unit = writer.ready.popleft()
             if unit.kind == SYNC or unit.link not in self._skipping:
                 writer.passed = unit
-        unit.link.forward(unit.data + (FLUSH if unit.kind == EXECUTE else b""))
+        try:
+            unit.link.forward(unit.data + (FLUSH if unit.kind == EXECUTE else b""))
+        except OSError:  # the client has closed the connection before the end of its pipeline
+            with self._changed:
+                writer.passed = None
 
     def _let_go(self) -> None:
         """Whatever is left of writers that are given up."""
