@@ -1,6 +1,7 @@
 """state.json follows the log, also after a failed update or a failed read of the log."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,9 @@ def queue_length(directory: Path) -> int | None:
         return None
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
+@pytest.mark.parametrize(
+    "error", [OSError("disk full"), Unavailable("cut", retry_after_s=1), ValueError("unexpected")]
+)
 @pytest.mark.parametrize(("where", "name"), [(state_file, "refresh"), (feed, "head")])
 def test_a_failed_update_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
@@ -80,3 +83,21 @@ def test_many_events_are_few_updates(tmp_path: Path, monkeypatch: pytest.MonkeyP
             core.engine.do(command, c.Actor("person"))
         until(lambda: (queue_length(tmp_path) or 0) > 0)
     assert updates == [1]
+
+
+def test_a_failed_wait_ends_no_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = threading.Event()
+    with writing(tmp_path) as core:
+        right = core.store.wait
+
+        def failing(after: int, timeout_s: float) -> bool:
+            if not failed.is_set():
+                failed.set()
+                raise Unavailable("cut", retry_after_s=1)
+            return right(after, timeout_s)
+
+        monkeypatch.setattr(core.store, "wait", failing)
+        until(failed.is_set)
+        command = c.SubmitTask("t", "p", "board", "x", "cli", queue=True)
+        core.engine.do(command, c.Actor("person"))
+        until(lambda: queue_length(tmp_path) == 1)

@@ -342,6 +342,13 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
         readers = FaultCellReaders(environment, victim, relief)
         readers.start()
         try:
+            # A reader that follows the feed reads its history first: one that ends with its
+            # history would meet the failpoint without a gap that it could miss.
+            until(
+                lambda: environment.was_hit(armed) or readers.first.cursor >= feed.head(core.store),
+                "the first reader has caught up",
+            )
+            readers.start_others()
             until(
                 lambda: environment.was_hit(armed) or readers.have_read(feed.head(core.store)),
                 "readers have caught up",

@@ -233,7 +233,15 @@ class FaultCellReaders(Readers):
             Random(0),
             cuts=False,
         )
-        super().__init__([self.beside, *(self._made(kind, kind.kind) for kind in KINDS)])
+        self.first, *others = (self._made(kind, kind.kind) for kind in KINDS)
+        super().__init__([self.beside, self.first])
+        self._others = others
+
+    def start_others(self) -> None:
+        """Start the remaining readers of the victim."""
+        self.all += self._others
+        for reader in self._others:
+            reader.start()
 
     def _made(self, kind: type[Reader], name: str, cursor: int = 0) -> Reader:
         """One that reads from the victim while that lives."""

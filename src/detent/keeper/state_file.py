@@ -157,15 +157,15 @@ class StateWriter:
         while not self._stopping.is_set():
             begun_s = time.monotonic()
             try:
-                changed = self._update()
-            except (DetentError, OSError) as error:
-                log.warning("state.json will be updated again: %s", error)
-                changed = True
-            if changed:
-                took_s = time.monotonic() - begun_s
-                self._stopping.wait(min(MAX_PAUSE_S, max(MIN_PAUSE_S, took_s / SHARE)))
-            else:
-                self.core.store.wait(self._position, POLL_S)
+                if not self._update():
+                    self.core.store.wait(self._position, POLL_S)
+                    continue
+            except Exception as error:  # any error: the thread must outlive it
+                if not self._stopping.is_set():
+                    unexpected = not isinstance(error, DetentError | OSError)
+                    log.warning("state.json will be updated again: %s", error, exc_info=unexpected)
+            took_s = time.monotonic() - begun_s
+            self._stopping.wait(min(MAX_PAUSE_S, max(MIN_PAUSE_S, took_s / SHARE)))
 
     def _update(self) -> bool:
         """Update the file if the log has grown since the last update."""

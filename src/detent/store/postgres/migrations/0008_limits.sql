@@ -1,5 +1,5 @@
 -- Pauses and limits are events. Those that were set before are noted once, so that the log says what the rows
--- say. Whoever appends meanwhile waits: positions follow the order of commits.
+-- say. A writer that appends meanwhile waits: positions follow the order of commits.
 
 SELECT pg_advisory_xact_lock(1685352052, 0);
 
