@@ -1,12 +1,20 @@
-"""The body of a commit: the events of one transaction as JSON text, grouped by stream.
+"""The body of a commit: the events of one transaction as JSON text.
 
-A body is a list of groups. A group is an uninterrupted sequence of events of one stream:
+A body is a list of parts. A part is a group or a template with rows. A group is an uninterrupted
+sequence of events of one stream:
 
     [stream, version of the first event, project, [entry, ...]]
 
 An entry is `[name, schema, subject, actor, data]`. A sixth value is the time of the event if it is
 not that of the commit. A blanked entry has null for its data, and its digest as the seventh value.
 The text of `data` is kept byte by byte, because the digest of the event is computed from it.
+
+A template has the events of many equal jobs once, with a row for each job:
+
+    [[version of the first event, project, [entry, ...]], [[stream, value], ...]]
+
+The data of an entry of a template is a text: the JSON text of the data, in which `ID` represents
+the stream and `VALUE` in quotes the value of the row. The subject may contain `ID` too.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,6 +31,12 @@ from detent.store.types import LoggedEvent, NewEvent
 #: A transaction with more than this is written as several commits, so that the history of one
 #: stream does not read many other streams. One group is never split.
 MAX_BYTES = 64 * 1_024
+
+#: What begins every mark in a template. Nothing else in a template contains it.
+MARK = "\ue000"
+#: The marks for the stream and for the value of a row.
+ID, VALUE = f"{MARK}i", f"{MARK}v"
+_QUOTED_VALUE = f'"{VALUE}"'
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +61,41 @@ class Entry(msgspec.Struct, array_like=True):
     digest: str | None = None
 
 
-class Group(msgspec.Struct, array_like=True):
+class TemplateEntry(msgspec.Struct, array_like=True):
+    """An event in a template."""
+
+    name: str
+    schema: int
+    subject: str | None
+    actor: str
+    data: str
+
+
+class Template(msgspec.Struct, array_like=True):
+    """The events of each row of a part."""
+
+    version: int
+    project: str
+    entries: list[TemplateEntry]
+
+
+class Row(msgspec.Struct, array_like=True):
+    """What differs between the streams of a part with a template."""
+
+    stream: str
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Part(msgspec.Struct, array_like=True):
+    """A part as it is written: the first value is the stream of a group, or a template."""
+
+    first: str | Template
+    second: int | list[Row]
+    project: str = ""
+    entries: list[Entry] = []
+
+
+class Group(NamedTuple):
     """An uninterrupted sequence of events of one stream."""
 
     stream: str
@@ -56,7 +104,7 @@ class Group(msgspec.Struct, array_like=True):
     entries: list[Entry]
 
 
-_decode = msgspec.json.Decoder(list[Group]).decode
+_decode = msgspec.json.Decoder(list[Part]).decode
 _NULL = msgspec.Raw(b"null")
 
 
@@ -81,40 +129,118 @@ def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
     return bodies
 
 
+def template(version: int, project: str, entries: Sequence[Sequence[Any]]) -> str:
+    """The text of a template; its marks are those of this module."""
+    return _encode([version, project, entries]).decode()
+
+
+def encode_rows(text: str, events: int, rows: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """The bodies of a template and its rows: the text, the number of events and of rows of each."""
+    begin = size = 0
+    for place, row in enumerate(rows):
+        length = len(row) if row.isascii() else len(row.encode())
+        if size and size + length > MAX_BYTES:
+            yield _with_rows(text, rows[begin:place]), events * (place - begin), place - begin
+            begin, size = place, 0
+        size += length + 1
+    yield _with_rows(text, rows[begin:]), events * (len(rows) - begin), len(rows) - begin
+
+
+def _with_rows(text: str, rows: Sequence[str]) -> str:
+    return f"[[{text},[{','.join(rows)}]]]"
+
+
 def decode(text: str | bytes, at: int, position: int) -> list[LoggedEvent]:
     """All events of a body; `position` is that of the first one."""
-    found = []
-    for group in _decode(text):
-        for version, entry in enumerate(group.entries, group.version):
-            found.append(_logged(group, entry, version, at, position))
-            position += 1
-    return found
+    return _events(_decode(text), at, position, None)
 
 
 def decode_streams(
     text: str | bytes, at: int, position: int, streams: Collection[str]
 ) -> list[LoggedEvent]:
     """The events of some streams of a body; `position` is that of the body's first event."""
-    found = []
-    for group in _decode(text):
-        if group.stream in streams:
+    return _events(_decode(text), at, position, streams)
+
+
+def _events(
+    parts: Iterable[Part], at: int, position: int, streams: Collection[str] | None
+) -> list[LoggedEvent]:
+    """The events of parts; None for the streams means all."""
+    found: list[LoggedEvent] = []
+    for part in parts:
+        if isinstance(part.first, Template):
+            rows = _rows(part)
+            for row in rows:
+                if streams is None or row.stream in streams:
+                    found += _filled(part.first, row, at, position)
+                position += len(part.first.entries)
+            continue
+        if streams is None or part.first in streams:
+            group = _group(part)
             found += [
                 _logged(group, entry, version, at, position + place)
                 for place, (version, entry) in enumerate(enumerate(group.entries, group.version))
             ]
-        position += len(group.entries)
+        position += len(part.entries)
+    return found
+
+
+def _rows(part: Part) -> list[Row]:
+    return part.second if isinstance(part.second, list) else []
+
+
+def _group(part: Part) -> Group:
+    stream, version = str(part.first), part.second
+    return Group(stream, version if isinstance(version, int) else 1, part.project, part.entries)
+
+
+def _filled(form: Template, row: Row, at: int, position: int) -> list[LoggedEvent]:
+    """The events of one row of a template."""
+    stream, found = row.stream, []
+    for place, entry in enumerate(form.entries):
+        data = entry.data
+        if MARK in data:
+            data = data.replace(ID, stream).replace(_QUOTED_VALUE, bytes(row.value).decode())
+        subject = None if entry.subject is None else entry.subject.replace(ID, stream)
+        where = (position + place, stream, form.version + place, form.project)
+        name, schema, actor = entry.name, entry.schema, entry.actor
+        found.append(LoggedEvent(*where, name, schema, subject, at, actor, data, None))
     return found
 
 
 def blank(text: str | bytes, at: int, streams: Collection[str]) -> str:
     """The body without the data of some streams; digests replace it, and tombstones keep theirs."""
-    groups = _decode(text)
-    for group in groups:
-        if group.stream in streams:
-            for version, entry in enumerate(group.entries, group.version):
-                if entry.digest is None and entry.name not in TOMBSTONES:
-                    _blank_entry(group, entry, version, at)
-    return _encode([_plain(group) for group in groups]).decode()
+    parts: list[Any] = []
+    for part in _decode(text):
+        if isinstance(part.first, Template):
+            parts += _without(part.first, _rows(part), at, streams)
+        else:
+            group = _group(part)
+            if group.stream in streams:
+                _blank_group(group, at)
+            parts.append(_plain(group))
+    return _encode(parts).decode()
+
+
+def _without(
+    form: Template, rows: Sequence[Row], at: int, streams: Collection[str]
+) -> Iterator[Any]:
+    """The parts of a template in which blanked streams are groups of their own."""
+    for is_blank, some in groupby(rows, lambda row: row.stream in streams):
+        if not is_blank:
+            yield [form, list(some)]
+            continue
+        for row in some:
+            entries = [_from_event(each, at) for each in _filled(form, row, at, 0)]
+            group = Group(row.stream, form.version, form.project, entries)
+            _blank_group(group, at)
+            yield _plain(group)
+
+
+def _blank_group(group: Group, at: int) -> None:
+    for version, entry in enumerate(group.entries, group.version):
+        if entry.digest is None and entry.name not in TOMBSTONES:
+            _blank_entry(group, entry, version, at)
 
 
 def from_logged(events: Iterable[LoggedEvent], at: int) -> str:
@@ -183,5 +309,8 @@ def _plain_entry(entry: Entry) -> list[Any]:
 
 def streams_of(text: str | bytes) -> Iterator[str]:
     """The streams of a body, with repetitions."""
-    for group in _decode(text):
-        yield group.stream
+    for part in _decode(text):
+        if isinstance(part.first, Template):
+            yield from (row.stream for row in _rows(part))
+        else:
+            yield part.first

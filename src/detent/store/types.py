@@ -164,6 +164,8 @@ class Candidate(NamedTuple):
     intent: str
     project: str
     concurrency_key: str | None
+    #: The options as JSON text, if the job is plain and can be claimed in a set: see `job_sets`.
+    options: str | None = None
 
 
 class DueTimers(NamedTuple):

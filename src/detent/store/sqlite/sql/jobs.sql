@@ -139,6 +139,13 @@ SELECT
 FROM active_jobs
 WHERE id = :id AND version = coalesce(:before, version);
 
+-- Plain jobs after their first claim; see job_sets.py. The other columns follow from the version.
+-- name: plain_runs
+SELECT id, project, nonce, options
+FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
+WHERE version = 4 AND state = 'running' AND fence = 1 AND task_id IS NULL AND parent_job_id IS NULL
+    AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL;
+
 -- name: reopen_jobs
 INSERT INTO active_jobs (
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,

@@ -43,8 +43,11 @@ WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND 
 ORDER BY project
 LIMIT 1;
 
+-- `plain_options`: only of a plain job to which nothing has happened but its creation; see job_sets.py.
 -- name: claimable_in_lane
-SELECT rank, id, intent, project, concurrency_key
+SELECT rank, id, intent, project, concurrency_key,
+    CASE WHEN version = 1 AND task_id IS NULL AND parent_job_id IS NULL AND not_before = 0 THEN options END
+        AS plain_options
 FROM active_jobs INDEXED BY active_jobs_by_lane
 WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND project = :project
     AND (concurrency_key IS NOT NULL) = :keyed AND rank <= :worst_rank
@@ -60,7 +63,9 @@ ORDER BY concurrency_key
 LIMIT 1;
 
 -- name: claimable_of_key
-SELECT rank, id, intent, project, concurrency_key
+SELECT rank, id, intent, project, concurrency_key,
+    CASE WHEN version = 1 AND task_id IS NULL AND parent_job_id IS NULL AND not_before = 0 THEN options END
+        AS plain_options
 FROM active_jobs INDEXED BY active_jobs_by_key
 WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
     AND lane = :lane AND project = :project AND concurrency_key = :key AND rank <= :worst_rank
