@@ -18,7 +18,7 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job
 from detent.store.codec import from_json, to_json
 from detent.store.commit_body import ID
-from detent.store.job_sets import ClaimedRow, JobSets, Member
+from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate
 
@@ -100,9 +100,9 @@ class SetPlan:
         commands: list[Any] = [requests[place].command for place in places]
         runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
         for place, command in zip(places, commands, strict=True):
-            job_id, fence, nonce = command.grant
+            job_id = command.grant[0]
             row = runs.get(job_id)
-            if row is None or fence != 1 or row.nonce != nonce or command.run_id != f"{job_id}-r1":
+            if row is None or not _is_held(row, command):
                 continue
             try:
                 member = Member(job_id, to_json(command.result))
@@ -147,6 +147,12 @@ def _planned(found: Mapping[Signature, tuple[list[int], list[Member]]]) -> Itera
             form = form_of(signature)
             if form is not None:
                 yield Planned(form, places, members)
+
+
+def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
+    """Whether the grant is of the job's only claim, and names its run."""
+    job_id, fence, nonce = command.grant
+    return fence == 1 and nonce == row[2] and command.run_id == f"{job_id}-r1"
 
 
 def _simple(texts: Iterable[str]) -> bool:
