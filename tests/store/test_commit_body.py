@@ -87,7 +87,7 @@ ENTRIES = [
 
 
 def with_template(names: str, value: str = '{"n":"é \ue000i"}') -> str:
-    form = commit_body.template(1, "p", ENTRIES)
+    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
     rows = [f'["{name}",{value}]' for name in names]
     [(text, events, count)] = commit_body.encode_rows(form, 2, rows)
     assert (events, count) == (2 * len(names), len(names))
@@ -124,7 +124,7 @@ def test_a_blanked_row_leaves_the_template() -> None:
 
 
 def test_rows_of_a_template_are_split() -> None:
-    form = commit_body.template(1, "p", ENTRIES)
+    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
     value = '"' + "é" * (commit_body.MAX_BYTES // 5) + '"'
     bodies = list(commit_body.encode_rows(form, 2, [f'["{name}",{value}]' for name in "abcde"]))
     assert [(events, rows) for _, events, rows in bodies] == [(4, 2), (4, 2), (2, 1)]

@@ -200,7 +200,7 @@ def _template(probe: _Probe) -> str:
         if stream != ID or at != probe.now:
             raise _NoForm
         entries.append([name, schema, subject, actor, data])
-    return template(rows[0][1], rows[0][2], entries)
+    return template([[ID, rows[0][1], rows[0][2], entries]])
 
 
 def _fields(

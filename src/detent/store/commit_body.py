@@ -9,12 +9,13 @@ An entry is `[name, schema, subject, actor, data]`. A sixth value is the time of
 not that of the commit. A blanked entry has null for its data, and its digest as the seventh value.
 The text of `data` is kept byte by byte, because the digest of the event is computed from it.
 
-A template has the events of many equal jobs once, with a row for each job:
+A template has the events of many equal tasks or jobs once, with a row for each of them:
 
-    [[version of the first event, project, [entry, ...]], [[stream, value], ...]]
+    [[group, ...], [[id, value, second value], ...]]
 
-The data of an entry of a template is a text: the JSON text of the data, in which `ID` represents
-the stream and `VALUE` in quotes the value of the row. The subject may contain `ID` too.
+In the groups of a template, `ID` represents the id in the row: a stream begins with it, and a
+subject may. The data of an entry is a text: the JSON text of the data, in which `VALUE` and
+`SECOND` in quotes represent the values of the row.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -34,9 +35,9 @@ MAX_BYTES = 64 * 1_024
 
 #: What begins every mark in a template. Nothing else in a template contains it.
 MARK = "\ue000"
-#: The marks for the stream and for the value of a row.
-ID, VALUE = f"{MARK}i", f"{MARK}v"
-_QUOTED_VALUE = f'"{VALUE}"'
+#: The marks for the id and for the values of a row.
+ID, VALUE, SECOND = f"{MARK}i", f"{MARK}v", f"{MARK}w"
+_QUOTED_VALUE, _QUOTED_SECOND = f'"{VALUE}"', f'"{SECOND}"'
 
 _encode = msgspec.json.Encoder().encode
 
@@ -71,25 +72,30 @@ class TemplateEntry(msgspec.Struct, array_like=True):
     data: str
 
 
-class Template(msgspec.Struct, array_like=True):
-    """The events of each row of a part."""
+class TemplateGroup(msgspec.Struct, array_like=True):
+    """The events of one stream in a template."""
 
+    stream: str
     version: int
     project: str
     entries: list[TemplateEntry]
 
+    def stream_of(self, row: "Row") -> str:
+        return row.id + self.stream[len(ID) :]
+
 
 class Row(msgspec.Struct, array_like=True):
-    """What differs between the streams of a part with a template."""
+    """What differs between the tasks or jobs of a template."""
 
-    stream: str
+    id: str
     value: msgspec.Raw = msgspec.Raw(b"null")
+    second: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Part(msgspec.Struct, array_like=True):
-    """A part as it is written: the first value is the stream of a group, or a template."""
+    """A part as it is written: it begins with the stream of a group, or with a template."""
 
-    first: str | Template
+    first: str | list[TemplateGroup]
     second: int | list[Row]
     project: str = ""
     entries: list[Entry] = []
@@ -129,9 +135,9 @@ def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
     return bodies
 
 
-def template(version: int, project: str, entries: Sequence[Sequence[Any]]) -> str:
+def template(groups: Sequence[Sequence[Any]]) -> str:
     """The text of a template; its marks are those of this module."""
-    return _encode([version, project, entries]).decode()
+    return _encode(groups).decode()
 
 
 def encode_rows(text: str, events: int, rows: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -168,18 +174,18 @@ def _events(
     """The events of parts; None for the streams means all."""
     found: list[LoggedEvent] = []
     for part in parts:
-        if isinstance(part.first, Template):
-            rows = _rows(part)
-            for row in rows:
-                if streams is None or row.stream in streams:
-                    found += _filled(part.first, row, at, position)
-                position += len(part.first.entries)
+        if isinstance(part.first, list):
+            for row in _rows(part):
+                for group in part.first:
+                    if streams is None or group.stream_of(row) in streams:
+                        found += _filled(group, row, at, position)
+                    position += len(group.entries)
             continue
         if streams is None or part.first in streams:
-            group = _group(part)
+            own = _group(part)
             found += [
-                _logged(group, entry, version, at, position + place)
-                for place, (version, entry) in enumerate(enumerate(group.entries, group.version))
+                _logged(own, entry, version, at, position + place)
+                for place, (version, entry) in enumerate(enumerate(own.entries, own.version))
             ]
         position += len(part.entries)
     return found
@@ -194,25 +200,33 @@ def _group(part: Part) -> Group:
     return Group(stream, version if isinstance(version, int) else 1, part.project, part.entries)
 
 
-def _filled(form: Template, row: Row, at: int, position: int) -> list[LoggedEvent]:
-    """The events of one row of a template."""
-    stream, found = row.stream, []
-    for place, entry in enumerate(form.entries):
+def _filled(group: TemplateGroup, row: Row, at: int, position: int) -> list[LoggedEvent]:
+    """The events of one stream of a row of a template."""
+    stream, found = group.stream_of(row), []
+    for place, entry in enumerate(group.entries):
         data = entry.data
         if MARK in data:
-            data = data.replace(ID, stream).replace(_QUOTED_VALUE, bytes(row.value).decode())
-        subject = None if entry.subject is None else entry.subject.replace(ID, stream)
-        where = (position + place, stream, form.version + place, form.project)
+            data = _filled_data(data, row)
+        subject = None if entry.subject is None else entry.subject.replace(ID, row.id)
+        where = (position + place, stream, group.version + place, group.project)
         name, schema, actor = entry.name, entry.schema, entry.actor
         found.append(LoggedEvent(*where, name, schema, subject, at, actor, data, None))
     return found
+
+
+def _filled_data(data: str, row: Row) -> str:
+    """The data of an event of a row. The values come last: they may contain marks."""
+    data = data.replace(ID, row.id)
+    before, value, after = data.partition(_QUOTED_VALUE)
+    parts = [each.replace(_QUOTED_SECOND, bytes(row.second).decode()) for each in (before, after)]
+    return (bytes(row.value).decode() if value else "").join(parts)
 
 
 def blank(text: str | bytes, at: int, streams: Collection[str]) -> str:
     """The body without the data of some streams; digests replace it, and tombstones keep theirs."""
     parts: list[Any] = []
     for part in _decode(text):
-        if isinstance(part.first, Template):
+        if isinstance(part.first, list):
             parts += _without(part.first, _rows(part), at, streams)
         else:
             group = _group(part)
@@ -223,18 +237,24 @@ def blank(text: str | bytes, at: int, streams: Collection[str]) -> str:
 
 
 def _without(
-    form: Template, rows: Sequence[Row], at: int, streams: Collection[str]
+    form: list[TemplateGroup], rows: Sequence[Row], at: int, streams: Collection[str]
 ) -> Iterator[Any]:
-    """The parts of a template in which blanked streams are groups of their own."""
-    for is_blank, some in groupby(rows, lambda row: row.stream in streams):
+    """The parts of a template in which rows with blanked streams are groups of their own."""
+
+    def has_blank(row: Row) -> bool:
+        return any(group.stream_of(row) in streams for group in form)
+
+    for is_blank, some in groupby(rows, has_blank):
         if not is_blank:
             yield [form, list(some)]
             continue
         for row in some:
-            entries = [_from_event(each, at) for each in _filled(form, row, at, 0)]
-            group = Group(row.stream, form.version, form.project, entries)
-            _blank_group(group, at)
-            yield _plain(group)
+            for each in form:
+                entries = [_from_event(event, at) for event in _filled(each, row, at, 0)]
+                group = Group(each.stream_of(row), each.version, each.project, entries)
+                if group.stream in streams:
+                    _blank_group(group, at)
+                yield _plain(group)
 
 
 def _blank_group(group: Group, at: int) -> None:
@@ -310,7 +330,7 @@ def _plain_entry(entry: Entry) -> list[Any]:
 def streams_of(text: str | bytes) -> Iterator[str]:
     """The streams of a body, with repetitions."""
     for part in _decode(text):
-        if isinstance(part.first, Template):
-            yield from (row.stream for row in _rows(part))
+        if isinstance(part.first, list):
+            yield from (group.stream_of(row) for row in _rows(part) for group in part.first)
         else:
             yield part.first

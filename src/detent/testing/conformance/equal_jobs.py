@@ -13,7 +13,7 @@ from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import PERSON, claim, completion, do, job_of, names
 
 #: More than one form of each field, and enough of each for a set.
-FIELDS: Sequence[dict[str, Any]] = [
+FIELDS: list[dict[str, Any]] = [
     {"intent": intent, "priority": priority, "options": options}
     for intent in ("dig", "fill")
     for priority in ("P1", "P3")

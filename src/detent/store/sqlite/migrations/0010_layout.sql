@@ -400,15 +400,15 @@ SELECT waits.job_id, waits.name, waits.kind, waits.begun_at, waits.step, waits.d
 FROM waits JOIN active_jobs ON active_jobs.id = waits.job_id
 WHERE waits.kind IN ('question', 'confirmation', 'budget') AND active_jobs.task_id IS NULL;
 
--- The log event by event, for auditors. The characters U+E000 i in a template represent the stream, U+E000 v in
--- quotes the value of a row: see store/commit_body.py.
+-- The log event by event, for auditors. In a template, the characters U+E000 i represent the id in a row, and
+-- U+E000 v and U+E000 w in quotes its values: see store/commit_body.py.
 CREATE VIEW events AS
 SELECT
-    commit_id + row_number() OVER (PARTITION BY commit_id ORDER BY part, place, entry) - 1 AS position,
+    commit_id + row_number() OVER (PARTITION BY commit_id ORDER BY part, place, stream_group, entry) - 1 AS position,
     stream, version, project, name, schema, subject, at, actor, data, digest
 FROM (
     SELECT
-        commits.id AS commit_id, part.key AS part, 0 AS place, entry.key AS entry,
+        commits.id AS commit_id, part.key AS part, 0 AS place, 0 AS stream_group, entry.key AS entry,
         part.value ->> 0 AS stream,
         (part.value ->> 1) + entry.key AS version,
         part.value ->> 2 AS project,
@@ -422,21 +422,24 @@ FROM (
     FROM commits, json_each(commits.body) AS part, json_each(part.value, '$[3]') AS entry
     UNION ALL
     SELECT
-        commits.id, part.key, own.key, entry.key,
-        own.value ->> 0,
-        (part.value ->> '$[0][0]') + entry.key,
-        part.value ->> '$[0][1]',
+        commits.id, part.key, own.key, stream_group.key, entry.key,
+        replace(stream_group.value ->> 0, char(57344) || 'i', own.value ->> 0),
+        (stream_group.value ->> 1) + entry.key,
+        stream_group.value ->> 2,
         entry.value ->> 0,
         entry.value ->> 1,
         replace(entry.value ->> 2, char(57344) || 'i', own.value ->> 0),
         commits.at,
         entry.value ->> 3,
         replace(
-            replace(entry.value ->> 4, char(57344) || 'i', own.value ->> 0),
+            replace(
+                replace(entry.value ->> 4, char(57344) || 'i', own.value ->> 0),
+                '"' || char(57344) || 'w"', coalesce(own.value -> 2, 'null')
+            ),
             '"' || char(57344) || 'v"', coalesce(own.value -> 1, 'null')
         ),
         NULL
     FROM commits, json_each(commits.body) AS part, json_each(part.value, '$[1]') AS own,
-        json_each(part.value, '$[0][2]') AS entry
+        json_each(part.value, '$[0]') AS stream_group, json_each(stream_group.value, '$[3]') AS entry
     WHERE json_type(part.value, '$[0]') = 'array'
 );
