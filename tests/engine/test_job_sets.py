@@ -38,6 +38,8 @@ TABLES = {
     "waits": (),
     "signals": (),
     "idempotency_keys": (),
+    "task_tags": (),
+    "dependencies": (),
 }
 
 
@@ -45,7 +47,9 @@ TABLES = {
 
 
 class Submit(NamedTuple):
-    """A new job; `parent` is the number of an earlier one."""
+    """New work; `parent` says how far back the job is that is its parent or dependency."""
+
+    lifecycle: str
 
     project: str
     intent: str
@@ -95,6 +99,7 @@ common = st.booleans().flatmap(
             "fresh": st.booleans() if rare else st.just(True),
             "delay": st.sampled_from([0, 5] if rare else [0]),
             "parent": st.none() | st.integers(0, 5) if rare else st.none(),
+            "lifecycle": st.sampled_from(["", "board", "review"] if rare else ["", "board"]),
         }
     )
 )
@@ -109,25 +114,55 @@ submissions = st.builds(
 )
 reports = st.builds(
     Report,
-    st.sampled_from(["complete"] * 12 + ["fail", "progress", "cancel", "limit"]),
-    st.integers(0, 30),
+    st.sampled_from(["complete", "complete", "fail", "progress", "cancel", "limit"]),
+    st.integers(0, 12),
     values,
     st.sampled_from([None, None, None, 0]),
     st.sampled_from([0, 0, 0, 1, 2]),
-    st.sampled_from([0] * 8 + [1]),
+    st.sampled_from([0, 0, 0, 1]),
 )
+#: Many equal submissions and some others; completions of the last claims, and other reports.
+equal_submissions = st.builds(
+    lambda equal, payloads, others, at: [
+        *others[:at],
+        *(equal._replace(payload=payload) for payload in payloads),
+        *others[at:],
+    ],
+    submissions,
+    st.lists(values, min_size=4, max_size=9),
+    st.lists(submissions, max_size=3),
+    st.integers(0, 3),
+)
+completions = st.builds(
+    lambda equal, results, others, at: [
+        *others[:at],
+        *(equal._replace(held=held, value=value) for held, value in enumerate(results)),
+        *others[at:],
+    ],
+    st.builds(
+        Report,
+        st.just("complete"),
+        st.just(0),
+        st.none(),
+        st.sampled_from([None, None, 0]),
+        st.sampled_from([0, 0, 0, 1, 2]),
+        st.just(0),
+    ),
+    st.lists(values, min_size=4, max_size=12),
+    st.lists(reports, max_size=3),
+    st.integers(0, 3),
+)
+claims = st.builds(
+    Claim,
+    st.sampled_from(["w1", "w2"]),
+    st.sampled_from(["n1", "n1", "n2", 'odd"']),
+    st.integers(3, 14),
+)
+rounds = st.tuples(equal_submissions, claims, completions | st.lists(reports, max_size=8))
 steps = st.lists(
-    st.lists(submissions, min_size=1, max_size=14)
-    | st.builds(
-        Claim,
-        st.sampled_from(["w1", "w2"]),
-        st.sampled_from(["n1", "n2", 'odd"']),
-        st.integers(1, 14),
-    )
-    | st.lists(reports, min_size=1, max_size=14)
-    | st.lists(submissions | reports, min_size=1, max_size=14),
-    max_size=8,
-)
+    rounds | st.tuples(equal_submissions) | st.tuples(claims, st.lists(submissions | reports)),
+    max_size=4,
+).map(lambda found: [step for each in found for step in each])
 
 
 class Person:
@@ -159,16 +194,28 @@ class Person:
             return self.report(each) if self.held else None
         self.jobs += 1
         parent = None if each.parent is None else f"job-{self.jobs - 1 - each.parent}"
-        command = c.SubmitJob(
-            f"job-{self.jobs}",
-            *(each.project, each.intent, each.priority, each.payload, parent, each.key),
-            options=each.options,
-            delay=each.delay,
-        )
+        command: Any
+        if each.lifecycle:
+            command = c.SubmitTask(
+                f"job-{self.jobs}",
+                *(each.project, each.lifecycle, each.intent, "cli", each.priority),
+                *(f'No. {self.jobs} "', each.payload, (each.key,) if each.key else ()),
+                depends_on=(parent,) if parent else (),
+                options=each.options,
+                queue=each.key is None,
+                delay=each.delay,
+            )
+        else:
+            command = c.SubmitJob(
+                f"job-{self.jobs}",
+                *(each.project, each.intent, each.priority, each.payload, parent, each.key),
+                options=each.options,
+                delay=each.delay,
+            )
         return CommandRequest(command, PEOPLE[each.actor], fresh=each.fresh)
 
     def report(self, each: Report) -> CommandRequest:
-        held = self.held[each.held % len(self.held)]
+        held = self.held[-1 - each.held % len(self.held)]
         grant = held.grant._replace(fence=held.grant.fence + each.stale)
         run_id = held.job.run_id or ""
         commands: dict[str, Any] = {
@@ -236,7 +283,7 @@ def both_ways(work: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return found[0], found[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(steps)
 def test_sets_write_what_the_general_path_writes(work: list[Any]) -> None:
     by_sets, one_by_one = both_ways(work)
@@ -245,7 +292,7 @@ def test_sets_write_what_the_general_path_writes(work: list[Any]) -> None:
 
 # ---- single cases ----------------------------------------------------------------------------
 
-PLAIN = Submit("barn", "dig", "P2", None, {}, {"n": 1}, 0, True, 0, None)
+PLAIN = Submit("", "barn", "dig", "P2", None, {}, {"n": 1}, 0, True, 0, None)
 ENDED = Report("complete", 0, {"ok": True}, None, 0, 0)
 
 
@@ -280,6 +327,31 @@ def test_plain_jobs_are_written_as_sets(person: Person, written: list[tuple[str,
     assert [each.payload for each in person.held] == [{"n": 1}] * 6
 
 
+def test_plain_tasks_are_written_as_sets(person: Person, written: list[tuple[str, int]]) -> None:
+    person.do([PLAIN._replace(lifecycle="board")] * 6)
+    person.do(Claim("w1", "n1", 6))
+    person.do([ENDED._replace(held=each) for each in range(6)])
+    assert written == [("insert", 6), ("claim", 6), ("end", 6)]
+    assert [each.payload for each in person.held] == [{"n": 1}] * 6
+    with person.engine.store.read() as view:
+        tasks = list(view.tasks([f"job-{number}" for number in range(1, 7)]))
+    assert [(task.state, version) for task, version in tasks] == [("done", 4)] * 6
+
+
+def test_a_task_with_a_dependent_ends_on_the_general_path(
+    person: Person, written: list[tuple[str, int]]
+) -> None:
+    task = PLAIN._replace(lifecycle="board")
+    person.do([task] * 6)
+    person.do(Claim("w1", "n1", 6))
+    person.do([task._replace(parent=0)])
+    person.do([ENDED._replace(held=each) for each in range(6)])
+    assert written[-1] == ("end", 5)
+    with person.engine.store.read() as view:
+        [(waiting, _)] = view.tasks(["job-7"])
+    assert waiting.open_dependencies == 0
+
+
 def test_a_refused_completion_is_not_in_the_log(
     person: Person, written: list[tuple[str, int]]
 ) -> None:
@@ -289,7 +361,7 @@ def test_a_refused_completion_is_not_in_the_log(
     assert written[-1] == ("end", 5)
     assert [each for each in person.answers if isinstance(each, tuple) and each[0] == "stale_fence"]
     with person.engine.store.read() as view:
-        refused = view.events(0, 100, stream=person.held[3].grant.job_id)
+        refused = view.events(0, 100, stream=person.held[-4].grant.job_id)
     assert refused[-1].name == "run_started"
 
 
@@ -303,7 +375,7 @@ def test_a_job_that_another_command_names_takes_the_general_path(
     )
     assert [name for name, _ in written] == ["insert", "claim"]
     with person.engine.store.read() as view:
-        names = [each.name for each in view.events(0, 100, stream=person.held[2].grant.job_id)]
+        names = [each.name for each in view.events(0, 100, stream=person.held[-3].grant.job_id)]
     assert names[-3:] == ["run_progressed", "run_succeeded", "job_completed"]
 
 

@@ -113,7 +113,7 @@ def test_a_claim_finds_what_a_look_at_all_work_would(
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
         patch.setattr(claims, "LOOKED_PAST", looked_past)
         tx.save(queued(rows))
-        found = [each._replace(options=None) for each in tx.claimable(claim_filter, limit, START)]
+        found = [each._replace(plain=None) for each in tx.claimable(claim_filter, limit, START)]
         assert found == expected(rows, claim_filter, limit)
 
 

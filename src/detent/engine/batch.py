@@ -37,7 +37,7 @@ def run(
         return _Each(tx, requests).run(lifetimes)
     others = [each for place, each in enumerate(requests) if place not in sets.places]
     rest = _Each(tx, others)
-    if sets.concerns(rest.jobs):
+    if sets.concerns(rest.tasks, rest.jobs):
         return _Each(tx, requests).run(lifetimes)
     own = iter(rest.run(lifetimes))
     done = sets.execute(tx.now())
@@ -54,14 +54,15 @@ class _Each:
         wanted.jobs.update(
             request.grant.job_id for request in requests if request.grant is not None
         )
-        #: The jobs that are named or loaded.
-        self.jobs = set(wanted.jobs)
+        #: The tasks and jobs that are named or loaded.
+        self.tasks, self.jobs = set(wanted.tasks), set(wanted.jobs)
         wanted.leave_out(_fresh_ids(requests))
         world = World()
         if wanted.limits:
             load_limits(tx, world)
         tx.lock(wanted.tasks, wanted.jobs)
         self.world = load(tx, wanted, world) if requests else world
+        self.tasks.update(self.world.tasks)
         self.jobs.update(self.world.jobs)
 
     def run(self, lifetimes: Lifetimes) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Forms of decisions about plain jobs, so that the kernel decides once for many equal commands.
+"""Forms of decisions about plain work, so that the kernel decides once for many equal commands.
 
 A form is derived from two probes: the kernel decides about a job with a marked id and marked
 values, twice, with other times, and with another intent, priority and concurrency key where these
@@ -10,17 +10,19 @@ property test compares both ways.
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from detent.engine.changeset import ChangeSet
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
-from detent.kernel.entities import Job, Run
+from detent.kernel.entities import Job, Run, Task
 from detent.kernel.world import RUNS, World
 from detent.store.codec import event_rows, from_json
-from detent.store.commit_body import ID, MARK, VALUE, template
-from detent.store.job_sets import CLAIMED, CREATED, JobSet
+from detent.store.commit_body import ID, MARK, SECOND, VALUE, template
+from detent.store.job_sets import JobSet
 from detent.store.types import Changes
 
 #: How many forms are kept. They are few: one for each intent, worker, actor, project.
@@ -40,12 +42,25 @@ class Submitted(NamedTuple):
     options: str
 
 
+class SubmittedTask(NamedTuple):
+    """The signature of the submission of a plain task that is queued; options are JSON text."""
+
+    actor: str
+    project: str
+    lifecycle: str
+    intent: str
+    source: str
+    priority: str
+    tags: tuple[str, ...]
+    options: str
+
+
 class ToClaim(NamedTuple):
-    """The signature of the claim of a plain job."""
+    """The signature of the claim of a plain job. `plain`: see `Candidate`."""
 
     worker: str
     project: str
-    options: str
+    plain: str
 
 
 class Completed(NamedTuple):
@@ -53,7 +68,7 @@ class Completed(NamedTuple):
 
     actor: str
     project: str
-    options: str
+    plain: str
     exit_code: int | None
     decision: str | None
 
@@ -64,28 +79,46 @@ class Form(NamedTuple):
     Times are offsets from the time of the decision.
     """
 
-    job: Mapping[str, Any]
-    job_times: Mapping[str, int]
-    run: Mapping[str, Any]
-    run_times: Mapping[str, int]
-    before: int
-    version: int
+    task: "Fields"
+    job: "Fields"
+    run: "Fields"
+    task_versions: tuple[int, int]
+    job_versions: tuple[int, int]
     template: str
-    #: The job after the decision. Fields that are not changed may differ between jobs.
+    #: The job and the task after the decision. Fields that are not changed may differ.
     example: Job
+    example_task: Task | None
     answer: Any
 
     def at(self, now: int, nonce: str = "") -> JobSet:
         """What is written at a time, for a claim with this nonce."""
-        job = {name: nonce if value == NONCE else value for name, value in self.job.items()}
-        job.update((name, now + offset) for name, offset in self.job_times.items())
-        run = {**self.run, **{name: now + offset for name, offset in self.run_times.items()}}
-        text = self.template.replace(NONCE, nonce)
-        return JobSet(job, run, self.before, self.version, text)
+        task, job, run = (each.at(now, nonce) for each in (self.task, self.job, self.run))
+        versions = (self.task_versions, self.job_versions)
+        return JobSet(task, job, run, *versions, self.template.replace(NONCE, nonce), self.suffix)
+
+    @property
+    def suffix(self) -> str:
+        """What the id of the job has after that of its task; nothing without a task."""
+        return self.example.id.removeprefix(ID)
+
+
+class Fields(NamedTuple):
+    """The fields of an entity that change: values, and times as offsets."""
+
+    values: dict[str, Any]
+    times: Mapping[str, int]
+
+    def at(self, now: int, nonce: str) -> dict[str, Any]:
+        found = {name: nonce if value == NONCE else value for name, value in self.values.items()}
+        found.update((name, now + offset) for name, offset in self.times.items())
+        return found
+
+
+Signature = Submitted | SubmittedTask | ToClaim | Completed
 
 
 @lru_cache(MAX_FORMS)
-def form_of(signature: Submitted | ToClaim | Completed) -> Form | None:
+def form_of(signature: Signature) -> Form | None:
     """The form of the decisions of a signature; None if there is none."""
     if MARK in repr(signature) or "\\ue000" in repr(signature):
         return None
@@ -105,36 +138,45 @@ class _NoForm(Exception):
 TIMES = ((10**15, 10**15 + 10**6, 10**15 + 10**7), (3 * 10**15, 4 * 10**15, 5 * 10**15))
 INTENTS, PRIORITIES, KEYS = ("one", "other"), ("P0", "P3"), (None, "key")
 PEOPLE, WORKERS = ("ann", "bob"), ("first", "second")
+SOURCES, TAGS = ("cli", "api"), ((), ("tag",))
 
 
 class _Probe(NamedTuple):
-    """A decision: its time, the job and the run before it, what is written, and the answer."""
+    """A decision: its time, the entities before it, what is written, and the answer."""
 
     now: int
+    task: Task | None
     job: Job | None
     run: Run | None
     changes: Changes
     answer: Any
 
 
-def _probe(signature: Submitted | ToClaim | Completed, number: int) -> _Probe:
+def _probe(signature: Signature, number: int) -> _Probe:
+    """Decide about the signature after everything that comes before it."""
     world = World()
     submitted, claimed, completed = TIMES[number]
-    actor = c.Actor(PEOPLE[number])
-    options = from_json(signature.options)
     if isinstance(signature, Submitted):
-        _, _, intent, priority, key, _ = signature
-        actor = c.Actor(signature.actor)
-    else:
-        intent, priority, key = INTENTS[number], PRIORITIES[number], KEYS[number]
-    command = c.SubmitJob(
-        ID, signature.project, intent, priority, VALUE, concurrency_key=key, options=options
-    )
-    probe = _decided(world, command, submitted, actor)
-    if isinstance(signature, Submitted):
-        return probe
+        actor, project, intent, priority, key, text = signature
+        job = c.SubmitJob(
+            *(ID, project, intent, priority, VALUE, None, key), options=from_json(text)
+        )
+        return _decided(world, job, submitted, c.Actor(actor))
+    if isinstance(signature, SubmittedTask):
+        actor, project, lifecycle, intent, source, priority, tags, text = signature
+        task = c.SubmitTask(
+            *(ID, project, lifecycle, intent, source, priority, SECOND, VALUE, tags),
+            options=from_json(text),
+            queue=True,
+        )
+        return _decided(world, task, submitted, c.Actor(actor))
+    own_options = _submit_any(world, signature, number)
+    job_id = next(iter(world.jobs))
+    if world.jobs[job_id].options != own_options:
+        raise _NoForm
     worker = signature.worker if isinstance(signature, ToClaim) else WORKERS[number]
-    probe = _decided(world, c.ClaimJob(ID, worker, NONCE), claimed, c.Actor(f"worker:{worker}"))
+    claim = c.ClaimJob(job_id, worker, NONCE)
+    probe = _decided(world, claim, claimed, c.Actor(f"worker:{worker}"))
     if isinstance(signature, ToClaim):
         return probe
     (run,) = probe.changes.new_runs
@@ -144,13 +186,32 @@ def _probe(signature: Submitted | ToClaim | Completed, number: int) -> _Probe:
     return _decided(world, end, completed, c.Actor(signature.actor))
 
 
+def _submit_any(world: World, signature: ToClaim | Completed, number: int) -> Any:
+    """Submit work that differs in what is not in the signature; returns the options of its job."""
+    now, project, plain = TIMES[number][0], signature.project, from_json(signature.plain)
+    intent, priority, key = INTENTS[number], PRIORITIES[number], KEYS[number]
+    actor = c.Actor(PEOPLE[number])
+    if isinstance(plain, dict):
+        job = c.SubmitJob(ID, project, intent, priority, VALUE, concurrency_key=key, options=plain)
+        _decided(world, job, now, actor)
+        return plain
+    lifecycle, options, own_options = plain
+    task = c.SubmitTask(
+        *(ID, project, lifecycle, intent, SOURCES[number], priority, SECOND, VALUE, TAGS[number]),
+        options=options,
+    )
+    _decided(world, task, now, actor)
+    _decided(world, c.QueueTask(ID), now + 1_000 * (number + 1), actor)
+    return own_options
+
+
 def _decided(world: World, command: Any, now: int, actor: c.Actor) -> _Probe:
-    job = world.jobs.get(ID)
-    run = None if job is None or job.run_id is None else world.part(RUNS, ID, job.run_id)
+    task, job = world.tasks.get(ID), next(iter(world.jobs.values()), None)
+    run = None if job is None or job.run_id is None else world.part(RUNS, job.id, job.run_id)
     changes = ChangeSet(world, 0, now)
     draft = decide(world, command, now, actor)
     changes.add(draft)
-    return _Probe(now, job, run, changes.rows(), draft.answer)
+    return _Probe(now, task, job, run, changes.rows(), draft.answer)
 
 
 # ---- comparison --------------------------------------------------------------------------------
@@ -164,26 +225,72 @@ WRITTEN = (
 
 
 def _compared(first: _Probe, second: _Probe) -> Form:
-    jobs, runs, texts, versions = [], [], [], []
-    for probe in (first, second):
-        written = {name for name, rows in zip(Changes._fields, probe.changes, strict=True) if rows}
-        if written not in WRITTEN:
-            raise _NoForm
-        jobs.append(_only([*probe.changes.jobs, *(new.job for new in probe.changes.new_jobs)]))
-        runs.append(_only([*probe.changes.runs, *probe.changes.new_runs, None][:1]))
-        texts.append(_template(probe))
-        versions.append((probe.changes.entries[0].version - 1, probe.changes.versions[ID]))
-    if texts[0] != texts[1] or versions[0] != versions[1] or first.answer != second.answer:
+    after, other = _Written.of(first), _Written.of(second)
+    if (after.template, after.versions, after.columns, first.answer) != (
+        *(other.template, other.versions, other.columns),
+        second.answer,
+    ):
         raise _NoForm
-    if not first.changes.new_jobs and versions[0] not in ((CREATED, CLAIMED), (CLAIMED, 6)):
-        raise _NoForm
-    job, job_times = _fields(first, second, (first.job, second.job), jobs)
-    run, run_times = _fields(first, second, (first.run, second.run), runs)
-    for one, other in zip(first.changes.queue, second.changes.queue, strict=True):
-        if (one.lane, one.due_at) != (other.lane, other.due_at) or one.due_at > first.now:
+    task = _fields(first, second, (first.task, second.task), (after.task, other.task))
+    job = _fields(first, second, (first.job, second.job), (after.job, other.job))
+    run = _fields(first, second, (first.run, second.run), (after.run, other.run))
+    task.values.update(after.columns["task"])
+    job.values.update(after.columns["job"])
+    examples = (after.job, after.task)
+    return Form(task, job, run, *after.versions, after.template, *examples, first.answer)
+
+
+class _Written(NamedTuple):
+    """What is written for one decision."""
+
+    task: Task | None
+    job: Job
+    run: Run | None
+    versions: tuple[tuple[int, int], tuple[int, int]]
+    template: str
+    #: Columns that are not fields of an entity.
+    columns: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, probe: _Probe) -> "_Written":
+        changes = probe.changes
+        written = {name for name, rows in zip(Changes._fields, changes, strict=True) if rows}
+        if written - {"tasks", "new_tasks"} not in WRITTEN:
             raise _NoForm
-        job |= {"lane": one.lane, "due_at": one.due_at}
-    return Form(job, job_times, run, run_times, *versions[0], texts[0], jobs[0], first.answer)
+        job = _only([*changes.jobs, *(new.job for new in changes.new_jobs)])
+        tasks = [*changes.tasks, *(new.task for new in changes.new_tasks)]
+        if changes.ended and changes.ended != {job.id, *(task.id for task in tasks)}:
+            raise _NoForm
+        runs = [*changes.runs, *changes.new_runs]
+        return cls(
+            _only(tasks) if job.task_id is not None else None,
+            job,
+            _only(runs) if runs else None,
+            (_versions(changes, ID if job.task_id else ""), _versions(changes, job.id)),
+            _template(probe),
+            _further_columns(probe),
+        )
+
+
+def _versions(changes: Changes, stream: str) -> tuple[int, int]:
+    """The versions of a stream before and after."""
+    own = [entry.version for entry in changes.entries if entry.stream == stream]
+    return (own[0] - 1, own[-1]) if own else (0, 0)
+
+
+def _further_columns(probe: _Probe) -> Mapping[str, Mapping[str, Any]]:
+    """The columns of new rows that are not fields of an entity."""
+    task: dict[str, Any] = {}
+    job: dict[str, Any] = {}
+    for new_task in probe.changes.new_tasks:
+        task = {"title": new_task.title, "payload": new_task.payload, "tags": new_task.tags}
+    for new_job in probe.changes.new_jobs:
+        job["payload"] = new_job.payload
+    for row in probe.changes.queue:
+        if row.due_at > probe.now:
+            raise _NoForm
+        job |= {"lane": row.lane, "due_at": row.due_at}
+    return {"task": task, "job": job}
 
 
 def _only(found: list[Any]) -> Any:
@@ -194,25 +301,30 @@ def _only(found: list[Any]) -> Any:
 
 def _template(probe: _Probe) -> str:
     """The text of the template of a probe's events."""
-    entries = []
+    groups = []
     rows = event_rows(probe.changes.entries)
-    for stream, _, _, name, schema, subject, at, actor, data in rows:
-        if stream != ID or at != probe.now:
+    for stream, some in groupby(rows, itemgetter(0)):
+        own = list(some)
+        if not stream.startswith(ID) or any(row[6] != probe.now for row in own):
             raise _NoForm
-        entries.append([name, schema, subject, actor, data])
-    return template([[ID, rows[0][1], rows[0][2], entries]])
+        entries = [
+            [name, schema, subject, actor, data]
+            for *_, name, schema, subject, _, actor, data in own
+        ]
+        if any(entry[4].count(VALUE) > 1 for entry in entries):
+            raise _NoForm
+        groups.append([stream, own[0][1], own[0][2], entries])
+    return template(groups)
 
 
 def _fields(
-    first: _Probe, second: _Probe, before: tuple[Any, Any], after: list[Any]
-) -> tuple[dict[str, Any], dict[str, int]]:
+    first: _Probe, second: _Probe, before: tuple[Any, Any], after: tuple[Any, Any]
+) -> Fields:
     """The fields that a decision changes, or all if there was nothing before, and the times."""
     values: dict[str, Any] = {}
     times: dict[str, int] = {}
-    if after[0] is None:
-        return values, times
-    for name in after[0]._fields:
-        one, other = getattr(after[0], name), getattr(after[1], name)
+    for name in () if after[0] is None else after[0]._fields:
+        one, other = (getattr(each, name) for each in after)
         if before[0] is not None and (one, other) == tuple(getattr(each, name) for each in before):
             continue
         if one == other:
@@ -221,4 +333,4 @@ def _fields(
             times[name] = one - first.now
         else:
             raise _NoForm
-    return values, times
+    return Fields(values, times)
