@@ -6,9 +6,11 @@ All contestants of a benchmark then measure whole lives of jobs, submitted, clai
 
 import atexit
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from typing import Any
 
 import apsw
 import psycopg
@@ -31,6 +33,22 @@ OWN = {
     "runs": ("id", "job_id"),
     "events": ("stream", "subject"),
 }
+
+
+#: The columns of a job on SQLite that a copy has of its own.
+OF_A_COPY = {
+    "id": "id || '-' || n",
+    "root_id": "root_id || '-' || n",
+    "run_id": "id || '-' || n || '-r1'",
+}
+#: The commits of the job, which were the last ones, for each of its copies.
+COMMITS = """
+    INSERT INTO commits (id, at, events, size, body)
+    SELECT commits.id + (last.id + last.events - 1) * n, commits.at, commits.events,
+        commits.size, of_copy(commits.body, :job, n)
+    FROM numbers, commits, (SELECT id, events FROM commits ORDER BY id DESC LIMIT 1) AS last
+    WHERE of_copy(commits.body, :job, 0) IS NOT NULL
+"""
 
 
 # ---- filling ---------------------------------------------------------------------------------
@@ -77,12 +95,27 @@ def _copy_sqlite(url: str, count: int) -> None:
     database = apsw.Connection(url)
     (newest,) = next(database.execute("SELECT max(id) FROM jobs"))
     with database:
-        for table in OWN if count else ():
-            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-            insert = _insert(table, columns)
-            database.execute(f"{numbers}{insert} FROM numbers, {table} WHERE {_of(table, newest)}")
-    database.execute("ANALYZE")
+        for table in ("active_jobs", "ended_jobs") if count else ():
+            columns = [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]
+            values = [OF_A_COPY.get(name, name) for name in columns]
+            database.execute(
+                f"{numbers}INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)}"
+                f" FROM numbers, {table} WHERE id = ?",
+                (newest,),
+            )
+        if count:
+            database.create_scalar_function("of_copy", _body_of_copy, 3, deterministic=True)
+            database.execute(f"{numbers}{COMMITS}", {"job": newest})
     database.close()
+
+
+def _body_of_copy(*values: Any) -> bytes | None:
+    """The body of a commit with the id of a copy of a job; None if the job is not in it."""
+    body, job, number = values
+    text = zlib.decompress(body)
+    if job.encode() not in text:
+        return None
+    return zlib.compress(text.replace(job.encode(), f"{job}-{number}".encode()), 1)
 
 
 def _copy_postgres(url: str, count: int) -> None:

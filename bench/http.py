@@ -92,7 +92,7 @@ def filled(count: int) -> Path:
     Engine(store).execute([CommandRequest(task, c.Actor("bench"), fresh=True)])
     store.close()
     database = apsw.Connection(str(place / "detent.db"))
-    columns = [row[1] for row in database.execute("PRAGMA table_info(tasks)")]
+    columns = [row[1] for row in database.execute("PRAGMA table_info(active_tasks)")]
     moving = {
         "id": "id || '-' || n",
         "root_id": "id || '-' || n",
@@ -103,10 +103,9 @@ def filled(count: int) -> Path:
     with database:
         database.execute(
             "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers "
-            f"WHERE n < {count - 1}) INSERT INTO tasks ({', '.join(columns)}) "
-            f"SELECT {values} FROM numbers, tasks"
+            f"WHERE n < {count - 1}) INSERT INTO active_tasks ({', '.join(columns)}) "
+            f"SELECT {values} FROM numbers, active_tasks"
         )
-    database.execute("ANALYZE")
     database.close()
     return place
 

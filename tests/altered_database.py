@@ -4,12 +4,14 @@ The events are a table while the statements run; then the commits are written fr
 """
 
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from detent.store import commit_body
+from detent.store.sqlite.commit_log import compressed
 from detent.store.types import LoggedEvent
 
 NAMES = ", ".join(LoggedEvent._fields)
@@ -23,7 +25,7 @@ TABLES = {
 
 def alter(path: Path, *statements: str) -> None:
     """Execute the statements and close the file."""
-    connection = apsw.Connection(str(path))
+    connection = readable(apsw.Connection(str(path)))
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("BEGIN IMMEDIATE")
     of_events = any(re.search(r"\bevents\b", each) for each in statements)
@@ -36,6 +38,16 @@ def alter(path: Path, *statements: str) -> None:
         _write_commits(connection)
     connection.execute("COMMIT")
     connection.close()
+
+
+def readable(connection: apsw.Connection) -> apsw.Connection:
+    """The connection with a function of SQLite's shell, which the view `events` needs."""
+    connection.create_scalar_function("sqlar_uncompress", _uncompress, 2)
+    return connection
+
+
+def _uncompress(*values: Any) -> bytes:
+    return zlib.decompress(values[0])
 
 
 def _on_tables(statement: str) -> list[str]:
@@ -62,7 +74,6 @@ def _write_commits(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM commits")
     for events in commits:
         first, at = events[0].position, int(times.get(events[0].position, events[0].at))
-        body = commit_body.from_logged(events, at)
-        connection.execute(
-            "INSERT INTO commits VALUES (?, ?, ?, ?)", (first, at, len(events), body)
-        )
+        body = compressed(commit_body.from_logged(events, at))
+        row = (first, at, len(events), *body)
+        connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?)", row)

@@ -5,6 +5,7 @@ may be found: all that was synced, and any part of what was not. Whatever was ac
 must be in every image. That a file which was created stays in its directory is taken for granted.
 """
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ NAME, SYSTEM = "detent-power", "unix"
 #: Small, so that the log is moved into the database file again and again while it is recorded.
 CHECKPOINT_PAGES = 12
 STATES = "SELECT id, state FROM jobs"
+CREATED = "SELECT count(*) FROM events WHERE name = 'job_created'"
 
 
 class Operation(NamedTuple):
@@ -241,17 +243,22 @@ def _check_image(
 def _contents(path: Path) -> tuple[dict[str, str], list[str]]:
     """The states of jobs, and what is wrong with the file or between its log and its rows."""
     file = apsw.Connection(str(path))
+    file.create_scalar_function("sqlar_uncompress", _uncompress, 2)
     try:
         flaws = [text for (text,) in file.execute("PRAGMA quick_check") if text != "ok"]
         if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'").fetchall():
             return {}, flaws
         states = {str(each): str(state) for each, state in file.execute(STATES)}
-        created = file.execute("SELECT count(*) FROM events WHERE name = 'job_created'").get
+        created = file.execute(CREATED).get
         if created != len(states):
             flaws.append(f"{created} jobs in the log, {len(states)} rows")
         return states, flaws
     finally:
         file.close()
+
+
+def _uncompress(*values: Any) -> bytes:
+    return zlib.decompress(values[0])
 
 
 def audit_image(path: Path) -> None:

@@ -24,6 +24,7 @@ from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.writer import SqliteWriter
 from detent.store.types import LoggedEvent
 from detent.testing.clock import VirtualClock
+from tests.altered_database import readable
 
 PEOPLE = (c.Actor("ann"), c.Actor("bob"), c.Actor("run:r@x", "x"))
 #: Tables whose rows are compared, each with the columns that depend on how events were grouped.
@@ -247,7 +248,7 @@ def opened(path: Path, *, sets: bool) -> Iterator[Person]:
 
 def everything(person: Person, path: Path) -> dict[str, Any]:
     """Rows, events by stream with their digests, and answers."""
-    database = apsw.Connection(str(path))
+    database = readable(apsw.Connection(str(path)))
     found: dict[str, Any] = {"answers": person.answers}
     for table, left_out in TABLES.items():
         names = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]

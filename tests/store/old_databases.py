@@ -7,6 +7,7 @@ import apsw
 from detent.store.sqlite import schema
 from detent.store.sqlite.checks import APPLICATION_ID
 from detent.store.table_names import TABLES
+from tests.altered_database import readable
 
 #: The tables that have the same columns in both layouts.
 SAME = (
@@ -37,7 +38,7 @@ def empty(path: Path, upto: int = 8) -> apsw.Connection:
 
 def copy(new: Path, to: Path) -> None:
     """The content of a database of the present layout, in layout 1."""
-    old = empty(to)
+    old = readable(empty(to))
     old.execute("ATTACH ? AS new", (str(new),))
     old.execute("BEGIN")
     for table in SAME:

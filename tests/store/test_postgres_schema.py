@@ -62,7 +62,8 @@ def tables(database: psycopg.Connection) -> dict[str, list[str]]:
 
 
 def test_the_tables_are_those_of_sqlite(database: psycopg.Connection) -> None:
-    text = "\n".join(migration.text for migration in sqlite_schema.MIGRATIONS)
+    # SQLite has two more, for its own storage layout.
+    text = "\n".join(migration.text for migration in sqlite_schema.MIGRATIONS[:8])
     found = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\)", text, re.MULTILINE | re.DOTALL)
     column = re.compile(r"^    (\w+) (?:TEXT|INTEGER|BLOB|REAL)", re.MULTILINE)
     dropped = re.findall(r"^DROP TABLE (\w+)", text, re.MULTILINE)

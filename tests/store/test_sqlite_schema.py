@@ -22,6 +22,7 @@ from detent.store.table_names import TABLES
 from detent.store.types import LoggedEvent
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
+from tests.altered_database import readable
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
 
@@ -167,7 +168,7 @@ def test_what_people_list_is_there(database: apsw.Connection, table: str) -> Non
 
 
 def test_the_last_commit_stays(database: apsw.Connection) -> None:
-    database.execute("INSERT INTO commits VALUES (1, 1, 1, '[]'), (2, 1, 1, '[]')")
+    database.execute("INSERT INTO commits VALUES (1, 1, 1, 2, x''), (2, 1, 1, 2, x'')")
     with pytest.raises(apsw.ConstraintError, match="the last commit of the log stays"):
         database.execute("DELETE FROM commits")
     database.execute("DELETE FROM commits WHERE id = 1")
@@ -182,7 +183,8 @@ def test_auditors_can_query_events_with_sql(path: Path) -> None:
         logged = [tuple(event) for event in view.events(0, 100)]
     store.close()
     names = ", ".join(LoggedEvent._fields)
-    found = apsw.Connection(str(path)).execute(f"SELECT {names} FROM events ORDER BY position")
+    auditor = readable(apsw.Connection(str(path)))
+    found = auditor.execute(f"SELECT {names} FROM events ORDER BY position")
     assert found.fetchall() == logged
 
 

@@ -183,8 +183,8 @@ def _sampling(environment: Environment, url: str) -> Iterator[Callable[[], Sampl
 
 #: Pages of the log and its indexes, of everything else, and those that are unused.
 IN_FILE = """
-    SELECT sum(s.pgsize) FILTER (WHERE t.tbl_name = 'events'),
-           sum(s.pgsize) FILTER (WHERE t.tbl_name IS NOT 'events')
+    SELECT sum(s.pgsize) FILTER (WHERE t.tbl_name = 'commits'),
+           sum(s.pgsize) FILTER (WHERE t.tbl_name IS NOT 'commits')
     FROM dbstat AS s LEFT JOIN sqlite_schema AS t ON t.name = s.name
     WHERE s.aggregate = 1
 """
@@ -198,7 +198,7 @@ def _look_at_file(path: Path, file: apsw.Connection) -> Sample:
         "bytes of the log": log,
         "file without the log": rest + unused,
         "wal": wal.stat().st_size if wal.exists() else 0,
-        "events": file.execute("SELECT count(*) FROM events").get,
+        "events": file.execute("SELECT coalesce(sum(events), 0) FROM commits").get,
     }
 
 

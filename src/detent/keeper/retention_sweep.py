@@ -111,7 +111,7 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
         gone += sum(1 for each in results if isinstance(each, CommandResult))
         if len(rows) < MAX_ROWS:
             break
-        query = query._replace(after=(rows[-1]["state_at"], rows[-1]["id"]))
+        query = query._replace(after=(rows[-1][query.order], rows[-1]["id"]))
     return gone
 
 
@@ -121,8 +121,9 @@ def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[.
         before = ("<", now - retention.days(how) * DAY_US)
         where = {"state": state, "state_at": before}
         if lifecycle == "job":
-            alone = {**where, "task_id": None, "parent_job_id": None}
-            yield Query("jobs", alone, "state_at", limit=MAX_ROWS), DeleteJob
+            # Created before, too: an index has that time.
+            alone = {**where, "created_at": before, "task_id": None, "parent_job_id": None}
+            yield Query("jobs", alone, "created_at", limit=MAX_ROWS), DeleteJob
         else:
             roots = {**where, "lifecycle": lifecycle, "parent_id": None}
             yield Query("tasks", roots, "state_at", limit=MAX_ROWS), DeleteTask

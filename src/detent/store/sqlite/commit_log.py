@@ -4,6 +4,7 @@ The id of a commit is the position of its first event. A row of a task or job ha
 first commits of its stream, each followed by a comma; later ones are in `stream_commits`.
 """
 
+import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -29,8 +30,16 @@ STREAM_COMMITS, INSERT_STREAM_COMMITS = (
 )
 LAST_STREAM_COMMIT, COMMIT_AT = SQL["last_stream_commit"].text, SQL["commit_at"].text
 
-#: A commit: its id, its time, the number of its events, its body.
-Commit = tuple[int, int, int, str]
+#: A commit: its id, its time, the number of its events, the size of its text, the compressed text.
+Commit = tuple[int, int, int, int, bytes]
+#: Higher levels are slower, and bodies hardly become smaller.
+LEVEL = 1
+
+
+def compressed(text: str) -> tuple[int, bytes]:
+    """The size of a body's text, and the body as it is stored."""
+    data = text.encode()
+    return len(data), zlib.compress(data, LEVEL)
 
 
 class LogReader:
@@ -71,7 +80,7 @@ class LogReader:
     def _decode(self, row: Sequence[Any]) -> list[LoggedEvent]:
         commit_id, at, _, body = row
         if self._decoded[0] != commit_id:
-            self._decoded = commit_id, commit_body.decode(body, at, commit_id)
+            self._decoded = commit_id, commit_body.decode(zlib.decompress(body), at, commit_id)
         return self._decoded[1]
 
     def forget(self) -> None:
@@ -89,7 +98,8 @@ class LogReader:
         while ids and len(found) < limit:
             part, ids = ids[:size], ids[size:]
             for commit_id, at, _, body in self._all(BY_ID, (numbers(part),)):
-                events = commit_body.decode_streams(body, at, commit_id, (stream,))
+                text = zlib.decompress(body)
+                events = commit_body.decode_streams(text, at, commit_id, (stream,))
                 found += [each for each in events if after < each.position <= upto]
             size = min(size * 4, MOST)
         return found[:limit]
@@ -110,7 +120,8 @@ class LogReader:
 
     def _version_in(self, stream: str, commit_id: int) -> int:
         for number, at, _, body in self._all(BY_ID, (numbers([commit_id]),)):
-            events = commit_body.decode_streams(body, at, number, (stream,))
+            text = zlib.decompress(body)
+            events = commit_body.decode_streams(text, at, number, (stream,))
             return events[-1].version if events else 0
         return 0
 
@@ -120,8 +131,8 @@ class LogReader:
         later = [row[0] for row in self._all(STREAM_COMMITS, (stream,))]
         return sorted({*inline, *later}) if later else inline
 
-    def commits(self, ids: Collection[int]) -> Iterator[Commit]:
-        """Commits by id, some at a time."""
+    def commits(self, ids: Collection[int]) -> Iterator[tuple[Any, ...]]:
+        """Commits by id, without the sizes of their texts; some are read at a time."""
         wanted = sorted(ids)
         for at in range(0, len(wanted), MOST):
             yield from self._all(BY_ID, (numbers(wanted[at : at + MOST]),))
@@ -155,7 +166,7 @@ class Appended:
         bodies = commit_body.encode(entries, now)
         self._only = f"{position}," if len(bodies) == 1 else ""
         for body in bodies:
-            self.commits.append((position, now, body.events, body.text))
+            self.commits.append((position, now, body.events, *compressed(body.text)))
             if not self._only:
                 for stream in dict.fromkeys(body.streams):
                     self._ids[stream] = f"{self._ids.get(stream, '')}{position},"
@@ -191,8 +202,8 @@ def blank(connection: Connection, reader: LogReader, streams: Mapping[str, Itera
     """Replace the data of the events of deleted streams by digests."""
     ids = {each for commits in streams.values() for each in commits}
     for commit_id, at, _, body in reader.commits(ids):
-        text = commit_body.blank(body, at, streams.keys())
-        connection.all(SQL["rewrite_commits"].text, (text, commit_id))
+        text = commit_body.blank(zlib.decompress(body), at, streams.keys())
+        connection.all(SQL["rewrite_commits"].text, (*compressed(text), commit_id))
     reader.forget()
 
 
@@ -211,7 +222,7 @@ def index_streams(connection: Connection) -> None:
     after = 0
     while rows := connection.all(SQL["commits_from"].text, (after, MOST)):
         for commit_id, body in rows:
-            streams = dict.fromkeys(commit_body.streams_of(body))
+            streams = dict.fromkeys(commit_body.streams_of(zlib.decompress(body)))
             connection.many(INSERT_STREAM_COMMITS, [(each, commit_id) for each in streams])
         after = rows[-1][0]
 

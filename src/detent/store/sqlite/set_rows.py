@@ -19,7 +19,7 @@ from detent.store.rows import CODED, TEXTS, Kind, columns
 from detent.store.rows import VALUE as JSON
 from detent.store.sqlite import leases
 from detent.store.sqlite.commit_log import INSERT as INSERT_COMMITS
-from detent.store.sqlite.commit_log import SQL, changed
+from detent.store.sqlite.commit_log import SQL, changed, compressed
 from detent.store.sqlite.connection import Connection, array
 
 PLAIN_RUNS, USED_IDS = SQL["plain_runs"].text, SQL["used_ids"].text
@@ -134,7 +134,7 @@ class SqliteJobSets:
         now = self._transaction.now()
         bodies = commit_body.encode_rows(jobs.template, jobs.events, _rows(jobs.template, members))
         for text, events, count in bodies:
-            self._connection.all(INSERT_COMMITS, (position, now, events, text))
+            self._connection.all(INSERT_COMMITS, (position, now, events, *compressed(text)))
             yield position, members[begin : begin + count]
             position += events
             begin += count

@@ -171,7 +171,6 @@ class JobRows:
         self._leases: dict[str, int] = {}
         #: The runs that are in the rows of their jobs.
         self._inline: dict[str, Run] = {}
-        self._begun: set[str] = set()
         self._other_runs: list[Run] = []
 
     def save(self) -> None:
@@ -199,11 +198,10 @@ class JobRows:
     def _sort_runs(self) -> None:
         """Find the runs that are in the rows of their jobs; others have rows of their own."""
         changes = self._changes
-        current = {job.id: job.run_id for job in changes.jobs}
-        current.update((new.job.id, new.job.run_id) for new in changes.new_jobs)
-        for run in changes.new_runs:
-            if run.step is None:
-                self._begun.add(run.job_id)
+        jobs = [*changes.jobs, *(new.job for new in changes.new_jobs)]
+        current = {
+            job.id: job.run_id for job in jobs if job.state == "running" or job.id in changes.ended
+        }
         for run in (*changes.new_runs, *changes.runs):
             if run.step is None and current.get(run.job_id) == run.id:
                 self._inline[run.job_id] = run
@@ -277,14 +275,18 @@ class JobRows:
         return (version, appended.inline(stream), stream, before)
 
     def _keep_runs(self, jobs: Sequence[Job]) -> None:
-        """Copy the runs of rows in which another run takes their place."""
-        replaced = [
-            (job.id, job.run_id)
+        """Copy runs that are removed from rows; those of this save are written anyway."""
+        saved = {run.job_id for run in self._other_runs}
+        removed = [
+            (job.id,)
             for job in jobs
-            if job.runs and (job.run_id is None or (job.runs > 1 and job.id in self._begun))
+            if job.runs
+            and job.state != "running"
+            and job.id not in self._changes.ended
+            and job.id not in saved
         ]
-        if replaced:
-            self._many(KEEP_RUNS, replaced)
+        if removed:
+            self._many(KEEP_RUNS, removed)
 
     # -- the queue -------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The environment of a check: its own database, a clock that it sets, and engines on both.
 
-`run` ends every check by comparing the rows with the log.
+`run` ends every check by comparing the rows and the history of streams with the log.
 """
 
 import time
@@ -8,10 +8,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from detent.engine import Engine
+from detent.integrity.audit import FAR
 from detent.store.clock import TimeSource
 from detent.store.port import ReadTransaction, Store, WriteTransaction
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
+
+#: How many streams are read one by one after a check.
+MAX_STREAMS = 50
 
 OpenStore = Callable[[TimeSource], Store]
 
@@ -71,6 +75,16 @@ class SilentStore:
         self._store.close()
 
 
+def check_streams(store: Store) -> None:
+    """Raise AssertionError if the history of a stream is not what the log has of it."""
+    with store.read() as view:
+        log = view.events(0, FAR)
+        for stream in sorted({event.stream for event in log})[:MAX_STREAMS]:
+            of_stream = [event for event in log if event.stream == stream]
+            assert list(view.events(0, FAR, stream=stream)) == of_stream, stream
+            assert view.version_of(stream) == of_stream[-1].version, stream
+
+
 Check = Callable[[Case], None]
 #: Every check by its name, in the order of the modules.
 CHECKS: dict[str, Check] = {}
@@ -88,5 +102,6 @@ def run(function: Check, open_store: OpenStore, *, notifier: bool = True) -> Non
     try:
         function(case)
         audit(case.store)
+        check_streams(case.store)
     finally:
         case.close()

@@ -1,13 +1,15 @@
 -- Layout 2: one row of the log for each transaction, and separate tables for work that is active and work that
 -- has ended. `detent db upgrade` converts the log of an earlier database between this migration and the next.
 
--- A body holds the events of one transaction: see store/commit_body.py. The id is the position of its first
--- event; the positions within a commit have no gap.
+-- A body holds the events of one transaction as compressed JSON text: see store/commit_body.py. `size` is the
+-- size of the text in bytes. The id is the position of the first event; the positions within a commit have no
+-- gap.
 CREATE TABLE commits (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
     events INTEGER NOT NULL,
-    body TEXT NOT NULL
+    size INTEGER NOT NULL,
+    body BLOB NOT NULL
 ) STRICT;
 
 -- The last commit stays, so that no position is ever given twice.
@@ -138,8 +140,8 @@ CREATE TABLE ended_tasks (
 
 -- ---- jobs and runs ---------------------------------------------------------------------------
 
--- `run_*`: the run whose id is `run_id`, if it is not the run of a plan step; `run_state` is null if there is
--- none. `lane`: null if no worker can claim the job. `asleep`: its time had not come when it was queued.
+-- `run_*`: the run whose id is `run_id`, while the job is running and after it has ended, if it is not the run
+-- of a plan step; `run_state` is null if there is none. `lane`: null if no worker can claim the job. `asleep`: its time had not come when it was queued.
 CREATE TABLE active_jobs (
     id TEXT NOT NULL PRIMARY KEY,
     project TEXT NOT NULL,
@@ -281,7 +283,7 @@ CREATE TABLE ended_jobs (
     )
 ) STRICT, WITHOUT ROWID;
 
--- Runs of plan steps, and earlier runs of a job.
+-- Runs of plan steps, earlier runs of a job, and the last run of a job that waits.
 CREATE TABLE other_runs (
     id TEXT NOT NULL,
     job_id TEXT NOT NULL,

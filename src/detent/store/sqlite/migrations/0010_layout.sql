@@ -71,7 +71,7 @@ SELECT
     runs.cost, runs.tokens_in, runs.tokens_out, runs.progress, runs.note, runs.reserved,
     runs.reason, queue.lane, queue.due_at, coalesce(queue.asleep, 0),
     CASE WHEN queue.worker IS NOT NULL THEN (SELECT id FROM leases WHERE leases.jobs = json_array(queue.job_id)) END
-FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL
+FROM jobs LEFT JOIN runs ON runs.id = jobs.run_id AND runs.step IS NULL AND jobs.state = 'running'
     LEFT JOIN queue ON queue.job_id = jobs.id
 WHERE jobs.state NOT IN ('completed', 'failed', 'cancelled');
 
@@ -108,7 +108,8 @@ SELECT
     runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
     runs.note, runs.reserved, runs.reason
 FROM runs JOIN jobs ON jobs.id = runs.job_id
-WHERE runs.step IS NOT NULL OR jobs.run_id IS NULL OR jobs.run_id <> runs.id;
+WHERE runs.step IS NOT NULL OR jobs.run_id IS NULL OR jobs.run_id <> runs.id
+    OR jobs.state NOT IN ('running', 'completed', 'failed', 'cancelled');
 
 -- Streams whose row was deleted.
 INSERT INTO tombstones (stream, last_commit, commits)
@@ -147,14 +148,7 @@ CREATE INDEX ended_jobs_by_parent ON ended_jobs (parent_job_id) WHERE parent_job
 CREATE INDEX active_jobs_by_state ON active_jobs (state, created_at);
 CREATE INDEX ended_jobs_by_time ON ended_jobs (created_at);
 CREATE INDEX ended_jobs_by_state ON ended_jobs (state, created_at) WHERE state <> 'completed';
-CREATE INDEX ended_jobs_ended ON ended_jobs (ended_at) WHERE task_id IS NULL;
 
-CREATE INDEX active_jobs_run_queued ON active_jobs (run_queued_at)
-WHERE run_state IS NOT NULL AND state <> 'running';
-CREATE INDEX active_jobs_run_ended ON active_jobs (run_ended_at)
-WHERE run_state IS NOT NULL AND state <> 'running';
-CREATE INDEX active_jobs_run_state ON active_jobs (run_state, run_queued_at)
-WHERE run_state NOT IN ('queued', 'running', 'succeeded');
 CREATE INDEX ended_jobs_run_queued ON ended_jobs (run_queued_at) WHERE run_state IS NOT NULL;
 CREATE INDEX ended_jobs_run_ended ON ended_jobs (run_ended_at) WHERE run_state IS NOT NULL;
 CREATE INDEX ended_jobs_run_state ON ended_jobs (run_state, run_queued_at)
@@ -187,15 +181,9 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('active_jobs', 'active_jobs', '1000000 1'),
     ('active_jobs', 'active_jobs_by_task', '500000 2 1'),
     ('active_jobs', 'active_jobs_by_parent', '100000 5 1'),
-    ('active_jobs', 'active_jobs_run_queued', '500000 10 1'),
-    ('active_jobs', 'active_jobs_run_ended', '500000 10 1'),
-    ('active_jobs', 'active_jobs_run_state', '50000 16666 10 1'),
     ('ended_jobs', 'ended_jobs', '1000000 1'),
     ('ended_jobs', 'ended_jobs_by_task', '500000 2 1'),
     ('ended_jobs', 'ended_jobs_by_parent', '100000 5 1'),
-    ('ended_jobs', 'ended_jobs_run_queued', '500000 10 1'),
-    ('ended_jobs', 'ended_jobs_run_ended', '500000 10 1'),
-    ('ended_jobs', 'ended_jobs_run_state', '50000 16666 10 1'),
     ('active_tasks', 'active_tasks', '1000000 1'),
     ('active_tasks', 'active_tasks_by_parent', '100000 5 1'),
     ('active_tasks', 'active_tasks_by_time', '1000000 10 1'),
@@ -219,7 +207,9 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('active_jobs', 'active_jobs_leased_keys', '1000 2 1'),
     ('ended_jobs', 'ended_jobs_by_time', '1000000 10 1'),
     ('ended_jobs', 'ended_jobs_by_state', '50000 25000 10 1'),
-    ('ended_jobs', 'ended_jobs_ended', '500000 10 1'),
+    ('ended_jobs', 'ended_jobs_run_queued', '1000000 10 1'),
+    ('ended_jobs', 'ended_jobs_run_ended', '1000000 10 1'),
+    ('ended_jobs', 'ended_jobs_run_state', '50000 16666 10 1'),
     ('other_runs', 'other_runs', '1000000 3 1'),
     ('other_runs', 'other_runs_queued', '1000000 10 1 1'),
     ('other_runs', 'other_runs_ended', '1000000 10 1 1'),
@@ -290,14 +280,13 @@ SELECT
     tags
 FROM ended_tasks;
 
--- One part for each state: each is in the order of an index, and they are merged. An active job has not ended.
+-- One part for each state: each is in the order of an index, and they are merged.
 CREATE VIEW jobs AS
 SELECT
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
     queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
     plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
-    created_at, CAST(NULL AS INTEGER) AS ended_at, resuming, failures, plan_wanted, waited, result,
-    options, version, payload
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM active_jobs
 WHERE state = 'queued'
 UNION ALL
@@ -305,8 +294,7 @@ SELECT
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
     queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
     plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
-    created_at, CAST(NULL AS INTEGER) AS ended_at, resuming, failures, plan_wanted, waited, result,
-    options, version, payload
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM active_jobs
 WHERE state = 'running'
 UNION ALL
@@ -314,8 +302,7 @@ SELECT
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
     queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
     plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
-    created_at, CAST(NULL AS INTEGER) AS ended_at, resuming, failures, plan_wanted, waited, result,
-    options, version, payload
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM active_jobs
 WHERE state = 'waiting'
 UNION ALL
@@ -323,8 +310,7 @@ SELECT
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
     queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
     plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
-    created_at, CAST(NULL AS INTEGER) AS ended_at, resuming, failures, plan_wanted, waited, result,
-    options, version, payload
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM active_jobs
 WHERE state = 'parked'
 UNION ALL
@@ -332,8 +318,7 @@ SELECT
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,
     queued_at, not_before, attempt, lost, fence, nonce, worker, runs, run_id, cancel_reason,
     plan_version, replans, concurrency_key, queue_deadline, job_deadline, error_class, error,
-    created_at, CAST(NULL AS INTEGER) AS ended_at, resuming, failures, plan_wanted, waited, result,
-    options, version, payload
+    created_at, ended_at, resuming, failures, plan_wanted, waited, result, options, version, payload
 FROM active_jobs
 WHERE state = 'retrying'
 UNION ALL
@@ -354,16 +339,6 @@ SELECT
     run_note AS note, run_reserved AS reserved, run_reason AS reason
 FROM active_jobs
 WHERE run_state IS NOT NULL AND state = 'running'
-UNION ALL
-SELECT
-    run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
-    run_worker AS worker, run_queued_at AS queued_at, CAST(NULL AS TEXT) AS step, run_started_at AS
-    started_at, run_ended_at AS ended_at, run_outcome AS outcome, run_exit_code AS exit_code,
-    run_error_class AS error_class, run_error AS error, run_session_id AS session_id, run_cost AS
-    cost, run_tokens_in AS tokens_in, run_tokens_out AS tokens_out, run_progress AS progress,
-    run_note AS note, run_reserved AS reserved, run_reason AS reason
-FROM active_jobs
-WHERE run_state IS NOT NULL AND state <> 'running'
 UNION ALL
 SELECT
     run_id AS id, id AS job_id, run_state AS state, run_attempt AS attempt, run_fence AS fence,
@@ -400,36 +375,42 @@ SELECT waits.job_id, waits.name, waits.kind, waits.begun_at, waits.step, waits.d
 FROM waits JOIN active_jobs ON active_jobs.id = waits.job_id
 WHERE waits.kind IN ('question', 'confirmation', 'budget') AND active_jobs.task_id IS NULL;
 
--- The log event by event, for auditors. In a template, the characters U+E000 i represent the id in a row, and
--- U+E000 v and U+E000 w in quotes its values: see store/commit_body.py.
+-- The log event by event, for auditors. The shell `sqlite3` has the function that decompresses. In a template,
+-- the characters U+E000 i represent the id in a row, and U+E000 v and U+E000 w in quotes its values: see
+-- store/commit_body.py.
 CREATE VIEW events AS
+WITH parts (commit_id, at, part, content) AS (
+    SELECT commits.id, commits.at, part.key, part.value
+    FROM commits, json_each(CAST(sqlar_uncompress(commits.body, commits.size) AS TEXT)) AS part
+)
 SELECT
-    commit_id + row_number() OVER (PARTITION BY commit_id ORDER BY part, place, stream_group, entry) - 1 AS position,
+    commit_id + row_number() OVER (PARTITION BY commit_id ORDER BY part, place, stream_group, entry) - 1
+        AS position,
     stream, version, project, name, schema, subject, at, actor, data, digest
 FROM (
     SELECT
-        commits.id AS commit_id, part.key AS part, 0 AS place, 0 AS stream_group, entry.key AS entry,
-        part.value ->> 0 AS stream,
-        (part.value ->> 1) + entry.key AS version,
-        part.value ->> 2 AS project,
+        commit_id, part, 0 AS place, 0 AS stream_group, entry.key AS entry,
+        content ->> 0 AS stream,
+        (content ->> 1) + entry.key AS version,
+        content ->> 2 AS project,
         entry.value ->> 0 AS name,
         entry.value ->> 1 AS schema,
         entry.value ->> 2 AS subject,
-        coalesce(entry.value ->> 5, commits.at) AS at,
+        coalesce(entry.value ->> 5, parts.at) AS at,
         entry.value ->> 3 AS actor,
         CASE WHEN entry.value ->> 6 IS NULL THEN entry.value -> 4 ELSE '' END AS data,
         unhex(entry.value ->> 6) AS digest
-    FROM commits, json_each(commits.body) AS part, json_each(part.value, '$[3]') AS entry
+    FROM parts, json_each(content, '$[3]') AS entry
     UNION ALL
     SELECT
-        commits.id, part.key, own.key, stream_group.key, entry.key,
+        commit_id, part, own.key, stream_group.key, entry.key,
         replace(stream_group.value ->> 0, char(57344) || 'i', own.value ->> 0),
         (stream_group.value ->> 1) + entry.key,
         stream_group.value ->> 2,
         entry.value ->> 0,
         entry.value ->> 1,
         replace(entry.value ->> 2, char(57344) || 'i', own.value ->> 0),
-        commits.at,
+        parts.at,
         entry.value ->> 3,
         replace(
             replace(
@@ -439,7 +420,7 @@ FROM (
             '"' || char(57344) || 'v"', coalesce(own.value -> 1, 'null')
         ),
         NULL
-    FROM commits, json_each(commits.body) AS part, json_each(part.value, '$[1]') AS own,
-        json_each(part.value, '$[0]') AS stream_group, json_each(stream_group.value, '$[3]') AS entry
-    WHERE json_type(part.value, '$[0]') = 'array'
+    FROM parts, json_each(content, '$[1]') AS own, json_each(content, '$[0]') AS stream_group,
+        json_each(stream_group.value, '$[3]') AS entry
+    WHERE json_type(content, '$[0]') = 'array'
 );

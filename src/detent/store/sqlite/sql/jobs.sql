@@ -47,7 +47,7 @@ INSERT INTO ended_jobs (
     :result, :options, :version, :payload, :commits
 );
 
--- The facts of a run stay in the row while the job's run is the same; `keep_runs` copies them before.
+-- An active row has the facts of a run while the job is running; `keep_runs` copies those that are removed.
 -- name: update_jobs
 UPDATE active_jobs SET
     state = :state, state_at = :state_at, priority = :priority, rank = :rank, queued_at =
@@ -56,8 +56,8 @@ UPDATE active_jobs SET
     plan_version = :plan_version, replans = :replans, queue_deadline = :queue_deadline, job_deadline
     = :job_deadline, error_class = :error_class, error = :error, ended_at = :ended_at, resuming =
     :resuming, failures = :failures, plan_wanted = :plan_wanted, waited = :waited, result = :result,
-    run_state = CASE WHEN run_id IS :run_id THEN run_state END, version = :version, commits =
-    commits || :commits
+    run_state = CASE WHEN :state = 'running' AND run_id IS :run_id THEN run_state END, version =
+    :version, commits = commits || :commits
 WHERE id = :id AND version = coalesce(:before, version);
 
 -- name: update_jobs_with_runs

@@ -2,7 +2,7 @@
 -- first event; its write lock alone keeps them in the order of commits.
 
 -- name: insert_commits
-INSERT INTO commits (id, at, events, body) VALUES (:id, :at, :events, :body);
+INSERT INTO commits (id, at, events, size, body) VALUES (:id, :at, :events, :size, :body);
 
 -- name: insert_stream_commits
 INSERT INTO stream_commits (stream, commit_id) VALUES (:stream, :commit_id);
@@ -36,7 +36,7 @@ FROM carray(:ids) AS wanted CROSS JOIN commits ON commits.id = wanted.value;
 SELECT id, events FROM commits WHERE id <= :position ORDER BY id DESC LIMIT 1;
 
 -- name: rewrite_commits
-UPDATE commits SET body = :body WHERE id = :id;
+UPDATE commits SET size = :size, body = :body WHERE id = :id;
 
 -- The version of a stream with a row, and the ids of its commits that are in the row.
 -- name: streams

@@ -68,7 +68,7 @@ UPDATE ended_jobs SET
     :reason
 WHERE id = :job_id AND run_id = :id;
 
--- The run in the row of a job is copied before another one takes its place.
+-- The run in the row of a job is copied before it is removed there.
 -- name: keep_runs
 INSERT OR IGNORE INTO other_runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
@@ -80,7 +80,7 @@ SELECT
     run_ended_at, run_outcome, run_exit_code, run_error_class, run_error, run_session_id, run_cost,
     run_tokens_in, run_tokens_out, run_progress, run_note, run_reserved, run_reason
 FROM active_jobs
-WHERE id = :id AND run_state IS NOT NULL AND run_id IS NOT :run_id;
+WHERE id = :id AND run_state IS NOT NULL;
 
 -- name: upsert_runs
 INSERT INTO other_runs (
