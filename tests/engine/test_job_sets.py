@@ -1,5 +1,6 @@
 """Commands about plain jobs as sets write what the general path writes, and answer the same."""
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from detent.kernel.limit_commands import SetLimit
 from detent.store.codec import event_digest
 from detent.store.job_sets import JobSet
 from detent.store.sqlite import SqliteStore
+from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.writer import SqliteWriter
 from detent.store.types import LoggedEvent
@@ -389,3 +391,28 @@ def test_a_long_set_has_several_commits(person: Person, written: list[tuple[str,
         assert len({view.commit_boundary(each) for each in range(1, 60)}) > 8
         names = [each.name for each in view.events(0, 100, stream=person.held[9].grant.job_id)]
     assert len(names) == 6
+
+
+def test_statements_of_sets_find_rows_by_index(tmp_path: Path) -> None:
+    texts: dict[str, None] = {}
+    execute = Connection.all
+
+    def note(self: Connection, text: str, values: Any = ()) -> Any:
+        if "active_" in text and ("given" in text or "RETURNING" in text):
+            texts[text] = None
+        return execute(self, text, values)
+
+    path = tmp_path / "detent.db"
+    with patch.object(Connection, "all", note), opened(path, sets=True) as person:
+        for lifecycle in ("", "board"):
+            person.do([PLAIN._replace(lifecycle=lifecycle)] * 6)
+            person.do(Claim("w1", "n1", 6))
+            person.do([ENDED._replace(held=each) for each in range(6)])
+    database = apsw.Connection(str(path))
+    kinds = {re.sub(r"\W.*", "", text) for text in texts}
+    assert kinds == {"INSERT", "UPDATE", "DELETE"}
+    for text in texts:
+        values = [None] * len(set(re.findall(r"\?\d+", text)))
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values or [None])]
+        assert not [line for line in plan if re.match(r"SCAN (active|ended)_", line)], plan
+    database.close()
