@@ -8,6 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from detent.engine import plain_jobs
+from detent.engine.job_forms import Submitted
+from detent.engine.plain_jobs import SetPlan
 from detent.store import commit_body
 from detent.store.sqlite import leases
 from detent.store.sqlite.commit_log import Appended, LogReader
@@ -63,6 +66,35 @@ def trim_divides_a_commit() -> Patches:
     yield patch.object(LogReader, "boundary", lambda _, upto: upto)
 
 
+def memo_signature_lacks_the_priority() -> Patches:
+    """Jobs of different priorities are decided together."""
+    add = SetPlan._add
+
+    def add_alike(self: SetPlan, signature: Any, *more: Any) -> None:
+        alike = isinstance(signature, Submitted)
+        add(self, signature._replace(priority="P2") if alike else signature, *more)
+
+    yield patch.object(SetPlan, "_add", add_alike)
+
+
+def refused_completion_is_in_the_body() -> Patches:
+    """A set of completions is written without a check of fence and nonce."""
+    yield patch.object(plain_jobs, "_is_held", lambda *_: True)
+
+
+def template_loses_values() -> Patches:
+    """Every row of a template has the value of the first one."""
+    with_rows = commit_body._with_rows
+
+    def alike(text: str, rows: Sequence[str]) -> str:
+        _, comma, value = rows[0].partition(",")
+        if not comma:
+            return with_rows(text, rows)
+        return with_rows(text, [f"{row.partition(comma)[0]},{value}" for row in rows])
+
+    yield patch.object(commit_body, "_with_rows", alike)
+
+
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -71,6 +103,9 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     deleted_ids_are_given_again: "the_id_of_deleted_work_is_not_given_again",
     heartbeat_renews_the_whole_lease: "a_job_that_is_not_renewed_is_lost_alone",
     trim_divides_a_commit: "a_trim_divides_no_commit",
+    memo_signature_lacks_the_priority: "equal_jobs_in_a_batch_keep_what_differs",
+    refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
+    template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

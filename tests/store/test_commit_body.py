@@ -85,3 +85,62 @@ def test_a_tombstone_keeps_its_data() -> None:
 def test_a_logged_event_becomes_the_same_body() -> None:
     (body,) = commit_body.encode(EVENTS, AT)
     assert commit_body.from_logged(logged(EVENTS), AT) == body.text
+
+
+# ---- templates -------------------------------------------------------------------------------
+
+ENTRIES = [
+    ["job_created", 1, None, "ann", f'{{"root_id":"{commit_body.ID}","p":"{commit_body.VALUE}"}}'],
+    ["run_started", 1, f"{commit_body.ID}-r1", "worker:w", "{}"],
+]
+
+
+def with_template(names: str, value: str = '{"n":"é \ue000i"}') -> str:
+    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
+    rows = [f'["{name}",{value}]' for name in names]
+    [(text, events, count)] = commit_body.encode_rows(form, 2, rows)
+    assert (events, count) == (2 * len(names), len(names))
+    return text
+
+
+def filled(name: str, position: int, value: str = '{"n":"é \ue000i"}') -> list[LoggedEvent]:
+    data = f'{{"root_id":"{name}","p":{value}}}'
+    created_event = (position, name, 1, "p", "job_created", 1, None, AT, "ann", data, None)
+    run = (f"{name}-r1", AT, "worker:w", "{}", None)
+    return [
+        LoggedEvent(*created_event),
+        LoggedEvent(position + 1, name, 2, "p", "run_started", 1, *run),
+    ]
+
+
+def test_a_template_is_filled_with_each_row() -> None:
+    body = with_template("abc")
+    every = [*filled("a", 7), *filled("b", 9), *filled("c", 11)]
+    assert commit_body.decode(body, AT, 7) == every
+    assert commit_body.decode_streams(body, AT, 7, {"b"}) == filled("b", 9)
+    assert list(commit_body.streams_of(body)) == ["a", "b", "c"]
+
+
+def test_a_blanked_row_leaves_the_template() -> None:
+    body = with_template("abc")
+    before = commit_body.decode(body, AT, 1)
+    blanked = commit_body.blank(body, AT, {"b"})
+    after = commit_body.decode(blanked, AT, 1)
+    assert list(map(event_digest, after)) == list(map(event_digest, before))
+    assert [each.data for each in after if each.stream == "b"] == ["", ""]
+    assert [each for each in after if each.stream != "b"] == [*filled("a", 1), *filled("c", 5)]
+    assert commit_body.blank(blanked, AT, {"b"}) == blanked
+
+
+def test_rows_of_a_template_are_split() -> None:
+    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
+    value = '"' + "é" * (commit_body.MAX_BYTES // 5) + '"'
+    bodies = list(commit_body.encode_rows(form, 2, [f'["{name}",{value}]' for name in "abcde"]))
+    assert [(events, rows) for _, events, rows in bodies] == [(4, 2), (4, 2), (2, 1)]
+    found, position = [], 1
+    for text, events, _ in bodies:
+        found += commit_body.decode(text, AT, position)
+        position += events
+    assert found == [
+        each for at, name in enumerate("abcde") for each in filled(name, 2 * at + 1, value)
+    ]

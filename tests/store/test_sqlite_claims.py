@@ -113,7 +113,8 @@ def test_a_claim_finds_what_a_full_scan_would(
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
         patch.setattr(claims, "LOOKED_PAST", looked_past)
         tx.save(queued(rows))
-        assert tx.claimable(claim_filter, limit, START) == expected(rows, claim_filter, limit)
+        found = [each._replace(plain=None) for each in tx.claimable(claim_filter, limit, START)]
+        assert found == expected(rows, claim_filter, limit)
 
 
 def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:

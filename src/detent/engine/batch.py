@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from detent import failpoints
 from detent.engine.changeset import ChangeSet
 from detent.engine.loader import LoadRequest, load, load_limits
+from detent.engine.plain_jobs import SetPlan
 from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
@@ -31,25 +32,54 @@ def run(
     tx: WriteTransaction, requests: Sequence[CommandRequest], lifetimes: Lifetimes
 ) -> list[Result]:
     """Decide the commands in order; each sees the changes of the commands before it."""
-    wanted = LoadRequest([request.command for request in requests], _fresh_ids(requests))
-    wanted.jobs.update(request.grant.job_id for request in requests if request.grant is not None)
-    world = World()
-    if wanted.limits:
-        load_limits(tx, world)
-    tx.lock(wanted.tasks, wanted.jobs)
-    now = tx.now()
-    known = _known_keys(tx, requests, now)
-    changes = ChangeSet(load(tx, wanted, world), lifetimes.lease_us, now)
-    results: list[Result] = []
-    for request in requests:
-        try:
-            results.append(_execute(request, changes, known, lifetimes))
-        except DetentError as error:
-            results.append(error)
-    if changes.entries or changes.keys:
-        failpoints.hit("save.before")
-        tx.save(changes.rows())
-    return results
+    sets = SetPlan(tx.sets, requests) if tx.sets is not None else None
+    if sets is None or not sets.planned:
+        return _Each(tx, requests).run(lifetimes)
+    others = [each for place, each in enumerate(requests) if place not in sets.places]
+    rest = _Each(tx, others)
+    if sets.concerns(rest.tasks, rest.jobs):
+        return _Each(tx, requests).run(lifetimes)
+    own = iter(rest.run(lifetimes))
+    done = sets.execute(tx.now())
+    return [done[place] if place in done else next(own) for place in range(len(requests))]
+
+
+class _Each:
+    """Commands that are decided one by one, with what they may read or change."""
+
+    def __init__(self, tx: WriteTransaction, requests: Sequence[CommandRequest]) -> None:
+        self.tx = tx
+        self.requests = requests
+        wanted = LoadRequest([request.command for request in requests])
+        wanted.jobs.update(
+            request.grant.job_id for request in requests if request.grant is not None
+        )
+        #: The tasks and jobs that are named or loaded.
+        self.tasks, self.jobs = set(wanted.tasks), set(wanted.jobs)
+        wanted.leave_out(_fresh_ids(requests))
+        world = World()
+        if wanted.limits:
+            load_limits(tx, world)
+        tx.lock(wanted.tasks, wanted.jobs)
+        self.world = load(tx, wanted, world) if requests else world
+        self.tasks.update(self.world.tasks)
+        self.jobs.update(self.world.jobs)
+
+    def run(self, lifetimes: Lifetimes) -> list[Result]:
+        tx, requests = self.tx, self.requests
+        now = tx.now()
+        known = _known_keys(tx, requests, now)
+        changes = ChangeSet(self.world, lifetimes.lease_us, now)
+        results: list[Result] = []
+        for request in requests:
+            try:
+                results.append(_execute(request, changes, known, lifetimes))
+            except DetentError as error:
+                results.append(error)
+        if changes.entries or changes.keys:
+            failpoints.hit("save.before")
+            tx.save(changes.rows())
+        return results
 
 
 def _execute(

@@ -1,9 +1,10 @@
 """Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent import failpoints
+from detent.engine import plain_jobs
 from detent.engine.batch import Lifetimes
 from detent.engine.changeset import ChangeSet
 from detent.engine.concurrency_limits import ConcurrencyLimits
@@ -50,13 +51,24 @@ def run(tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes) -> li
     chosen = _choose(tx, request, limits)
     if not chosen:
         return []
-    commands = [c.ClaimJob(candidate.job_id, request.worker, request.nonce) for candidate in chosen]
+    until = tx.now() + lifetimes.lease_us
+    claimed = dict(plain_jobs.claim(tx, request.worker, request.nonce, chosen, until))
+    rest = [each.job_id for each in chosen if each.job_id not in claimed]
+    if rest:
+        claimed.update(_claim_each(tx, request, lifetimes, rest))
+    return [claimed[each.job_id] for each in chosen if each.job_id in claimed]
+
+
+def _claim_each(
+    tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes, job_ids: Sequence[str]
+) -> Iterable[tuple[str, Claimed]]:
+    commands = [c.ClaimJob(job_id, request.worker, request.nonce) for job_id in job_ids]
     changes = ChangeSet(load(tx, LoadRequest(commands)), lifetimes.lease_us, tx.now())
     grants = list(_decide(changes, commands, c.Actor(f"worker:{request.worker}")))
     failpoints.hit("claim.chosen")
     tx.save(changes.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
-    return [_claimed(changes, grant, payloads) for grant in grants]
+    return [(grant.job_id, _claimed(changes, grant, payloads)) for grant in grants]
 
 
 def _choose(

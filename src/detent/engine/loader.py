@@ -34,7 +34,7 @@ MAX_ENDED_WAITS = 10_000
 class LoadRequest:
     """The ids that a batch names, and which of their relatives must be loaded."""
 
-    def __init__(self, commands: Sequence[c.Command], fresh: frozenset[str] = frozenset()) -> None:
+    def __init__(self, commands: Sequence[c.Command]) -> None:
         kinds = {type(command) for command in commands}
         self.tasks: set[str] = set()
         self.jobs: set[str] = set()
@@ -55,6 +55,9 @@ class LoadRequest:
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         for command in commands:
             self._add(command)
+
+    def leave_out(self, fresh: frozenset[str]) -> None:
+        """Load nothing under ids that were just generated."""
         self.tasks -= fresh
         self.jobs -= fresh
 

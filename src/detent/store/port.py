@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
 from detent.store.blobs import Blobs, Outputs
+from detent.store.job_sets import JobSets
 from detent.store.types import (
     Candidate,
     ChainBlock,
@@ -147,6 +148,10 @@ class WriteTransaction(ReadTransaction, Protocol):
     @property
     def appended(self) -> bool:
         """Whether this transaction has appended events so far."""
+
+    @property
+    def sets(self) -> JobSets | None:
+        """Operations on sets of plain jobs; None if the store writes each job separately."""
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Lock these, their trees, and the trees that depend on them until the transaction ends."""

@@ -164,6 +164,9 @@ class Candidate(NamedTuple):
     intent: str
     project: str
     concurrency_key: str | None
+    #: If the job is plain (see `job_sets`), what decisions about it depend on as JSON text: its
+    #: options, or a list of the lifecycle of its task, the task's options and its own.
+    plain: str | None = None
 
 
 class DueTimers(NamedTuple):

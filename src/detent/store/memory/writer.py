@@ -7,6 +7,7 @@ from typing import Any
 from detent.errors import Refused
 from detent.kernel.lane import suits
 from detent.store.codec import event_digest, event_rows
+from detent.store.job_sets import JobSets
 from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import (
     Evidence,
@@ -37,6 +38,7 @@ class MemoryWriter(MemoryReader):
     """Changes a copy of the tables while it holds the write lock."""
 
     appended = False
+    sets: JobSets | None = None
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Nothing to do: there is one writer at a time."""

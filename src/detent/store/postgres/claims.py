@@ -259,5 +259,5 @@ def claimable(
                 break
             tried.update(best)
             (rows,) = run(READY["claimable"](lanes=lanes.as_json(best), limit=left))
-            found += [(rank, Candidate._make(own), root) for *own, rank, root in rows]
+            found += [(rank, Candidate(*own), root) for *own, rank, root in rows]
     return [(candidate, root) for _, candidate, root in sorted(found)]

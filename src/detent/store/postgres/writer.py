@@ -16,6 +16,7 @@ from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
 from detent.store import clock, commit_body
 from detent.store.codec import event_digest, from_json, to_json
+from detent.store.job_sets import JobSets
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
@@ -83,6 +84,9 @@ class PostgresWriter(PostgresReader):
         self.appended = False
         #: Rows were written that may be due at some time, and perhaps no event with them.
         self._timed = False
+
+    #: Each job is written separately.
+    sets: JobSets | None = None
 
     def _feed(self) -> None:
         if not self._sequenced:

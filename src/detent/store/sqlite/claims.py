@@ -49,7 +49,7 @@ class _Best:
         """Add the rows of a statement. False if jobs of full keys may hide further rows."""
         most = self.limit + LOOKED_PAST if self.full_keys else self.limit
         found = self._connection.all(text, (*values, most))
-        fit = [row for row in found if row[-1] not in self.full_keys][: self.limit]
+        fit = [row for row in found if row[4] not in self.full_keys][: self.limit]
         if self.rows:
             # A key is read separately after some of its rows were found: each row counts once.
             self.rows = sorted({*self.rows, *fit})[: self.limit] if fit else self.rows

@@ -24,12 +24,12 @@ def grant(connection: Connection, rows: Iterable[LeaseRow]) -> dict[str, int]:
     return {
         job_id: lease_id
         for (worker, until), jobs in together.items()
-        for lease_id in [_insert(connection, worker, until, jobs)]
+        for lease_id in [insert(connection, worker, until, jobs)]
         for job_id in jobs
     }
 
 
-def _insert(connection: Connection, worker: str, until: int, jobs: Sequence[str]) -> int:
+def insert(connection: Connection, worker: str, until: int, jobs: Sequence[str]) -> int:
     values = (worker, until, len(jobs), to_json(jobs))
     lease_id: int = connection.all(INSERT, values)[0][0]
     return lease_id
@@ -67,7 +67,7 @@ def renew(
 def _divide(
     connection: Connection, worker: str, lease_id: int, jobs: Sequence[str], until: int
 ) -> None:
-    apart = _insert(connection, worker, until, jobs)
+    apart = insert(connection, worker, until, jobs)
     connection.many(LEASE_JOBS, [(apart, job_id) for job_id in jobs])
     lower(connection, [(lease_id,)] * len(jobs))
 

@@ -1,6 +1,7 @@
 """The write transaction on SQLite: `save` turns the changes of a batch into rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -28,6 +29,7 @@ from detent.store.sqlite.commit_log import (
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.reader import SqliteReader
+from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.work_rows import Put, WorkRows
 from detent.store.statements import for_tables
 from detent.store.table_names import TABLES
@@ -137,8 +139,18 @@ class SqliteWriter(SqliteReader):
                 self._all(PUT_NAMED[table].text, (name, to_json(value), self._now))
 
     def save(self, changes: Changes) -> None:
-        try:
+        with self.saving():
             self._save(changes)
+
+    @property
+    def sets(self) -> SqliteJobSets:
+        return SqliteJobSets(self._connection, self)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Note a failure: what was written before it must not be committed."""
+        try:
+            yield
         except apsw.Error as error:
             self.failed = explained(error, self._where)
             raise self.failed from error

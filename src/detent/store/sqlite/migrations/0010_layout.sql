@@ -376,20 +376,51 @@ FROM waits JOIN active_jobs ON active_jobs.id = waits.job_id
 WHERE waits.kind IN ('question', 'confirmation', 'budget') AND active_jobs.task_id IS NULL;
 
 -- The log event by event, for auditors. The shell `sqlite3` has the function that decompresses. Digests are
--- hexadecimal, because older versions of the shell cannot convert them.
+-- hexadecimal, because older versions of the shell cannot convert them. In a template, the characters U+E000 i
+-- represent the id in a row, and U+E000 v and U+E000 w in quotes its values: see store/commit_body.py.
 CREATE VIEW events AS
+WITH parts (commit_id, at, part, content) AS (
+    SELECT commits.id, commits.at, part.key, part.value
+    FROM commits, json_each(CAST(sqlar_uncompress(commits.body, commits.size) AS TEXT)) AS part
+)
 SELECT
-    commits.id + row_number() OVER (PARTITION BY commits.id ORDER BY part.key, entry.key) - 1
+    commit_id + row_number() OVER (PARTITION BY commit_id ORDER BY part, place, stream_group, entry) - 1
         AS position,
-    part.value ->> 0 AS stream,
-    (part.value ->> 1) + entry.key AS version,
-    part.value ->> 2 AS project,
-    entry.value ->> 0 AS name,
-    entry.value ->> 1 AS schema,
-    entry.value ->> 2 AS subject,
-    coalesce(entry.value ->> 5, commits.at) AS at,
-    entry.value ->> 3 AS actor,
-    CASE WHEN entry.value ->> 6 IS NULL THEN entry.value -> 4 ELSE '' END AS data,
-    entry.value ->> 6 AS digest
-FROM commits, json_each(CAST(sqlar_uncompress(commits.body, commits.size) AS TEXT)) AS part,
-    json_each(part.value, '$[3]') AS entry;
+    stream, version, project, name, schema, subject, at, actor, data, digest
+FROM (
+    SELECT
+        commit_id, part, 0 AS place, 0 AS stream_group, entry.key AS entry,
+        content ->> 0 AS stream,
+        (content ->> 1) + entry.key AS version,
+        content ->> 2 AS project,
+        entry.value ->> 0 AS name,
+        entry.value ->> 1 AS schema,
+        entry.value ->> 2 AS subject,
+        coalesce(entry.value ->> 5, parts.at) AS at,
+        entry.value ->> 3 AS actor,
+        CASE WHEN entry.value ->> 6 IS NULL THEN entry.value -> 4 ELSE '' END AS data,
+        entry.value ->> 6 AS digest
+    FROM parts, json_each(content, '$[3]') AS entry
+    UNION ALL
+    SELECT
+        commit_id, part, own.key, stream_group.key, entry.key,
+        replace(stream_group.value ->> 0, char(57344) || 'i', own.value ->> 0),
+        (stream_group.value ->> 1) + entry.key,
+        stream_group.value ->> 2,
+        entry.value ->> 0,
+        entry.value ->> 1,
+        replace(entry.value ->> 2, char(57344) || 'i', own.value ->> 0),
+        parts.at,
+        entry.value ->> 3,
+        replace(
+            replace(
+                replace(entry.value ->> 4, char(57344) || 'i', own.value ->> 0),
+                '"' || char(57344) || 'w"', coalesce(own.value -> 2, 'null')
+            ),
+            '"' || char(57344) || 'v"', coalesce(own.value -> 1, 'null')
+        ),
+        NULL
+    FROM parts, json_each(content, '$[1]') AS own, json_each(content, '$[0]') AS stream_group,
+        json_each(stream_group.value, '$[3]') AS entry
+    WHERE json_type(content, '$[0]') = 'array'
+);

@@ -139,6 +139,23 @@ SELECT
 FROM active_jobs
 WHERE id = :id AND version = coalesce(:before, version);
 
+-- Plain jobs after their first claim; see job_sets.py. The other columns follow from the versions.
+-- name: plain_runs
+SELECT id, project, nonce,
+    CASE
+        WHEN task_id IS NULL THEN options
+        ELSE (
+            SELECT '["' || lifecycle || '",' || active_tasks.options || ',' || active_jobs.options || ']'
+            FROM active_tasks
+            WHERE active_tasks.id = task_id AND active_tasks.version = 3 AND parent_id IS NULL
+                AND depends_on = '[]' AND budget IS NULL AND active_tasks.job_id = active_jobs.id
+                AND NOT EXISTS (SELECT TRUE FROM dependencies WHERE dependencies.depends_on = active_tasks.id)
+        )
+    END AS plain
+FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
+WHERE version = 4 AND state = 'running' AND fence = 1 AND parent_job_id IS NULL
+    AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL AND plain IS NOT NULL;
+
 -- name: reopen_jobs
 INSERT INTO active_jobs (
     id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,

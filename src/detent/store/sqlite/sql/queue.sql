@@ -43,8 +43,19 @@ WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND 
 ORDER BY project
 LIMIT 1;
 
+-- `plain`: only of a plain job to which nothing has happened but its creation; see job_sets.py.
 -- name: claimable_in_lane
-SELECT rank, id, intent, project, concurrency_key
+SELECT rank, id, intent, project, concurrency_key,
+    CASE
+        WHEN version <> 1 OR parent_job_id IS NOT NULL OR not_before <> 0 THEN NULL
+        WHEN task_id IS NULL THEN options
+        ELSE (
+            SELECT '["' || lifecycle || '",' || active_tasks.options || ',' || active_jobs.options || ']'
+            FROM active_tasks
+            WHERE active_tasks.id = task_id AND active_tasks.version = 2 AND parent_id IS NULL
+                AND depends_on = '[]' AND budget IS NULL AND active_tasks.job_id = active_jobs.id
+        )
+    END AS plain
 FROM active_jobs INDEXED BY active_jobs_by_lane
 WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND project = :project
     AND (concurrency_key IS NOT NULL) = :keyed AND rank <= :worst_rank
@@ -60,7 +71,17 @@ ORDER BY concurrency_key
 LIMIT 1;
 
 -- name: claimable_of_key
-SELECT rank, id, intent, project, concurrency_key
+SELECT rank, id, intent, project, concurrency_key,
+    CASE
+        WHEN version <> 1 OR parent_job_id IS NOT NULL OR not_before <> 0 THEN NULL
+        WHEN task_id IS NULL THEN options
+        ELSE (
+            SELECT '["' || lifecycle || '",' || active_tasks.options || ',' || active_jobs.options || ']'
+            FROM active_tasks
+            WHERE active_tasks.id = task_id AND active_tasks.version = 2 AND parent_id IS NULL
+                AND depends_on = '[]' AND budget IS NULL AND active_tasks.job_id = active_jobs.id
+        )
+    END AS plain
 FROM active_jobs INDEXED BY active_jobs_by_key
 WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
     AND lane = :lane AND project = :project AND concurrency_key = :key AND rank <= :worst_rank

@@ -1,0 +1,107 @@
+"""Sets of equal jobs, with their tasks: what is written for each of them, once for all.
+
+A store that supports sets writes many jobs with a fixed number of statements. It decides nothing:
+the engine derives what is written from decisions of the kernel.
+
+A job is plain if it has no parent, plan, delay, time limit, wait or cancel request, and nothing
+happened to it but its creation and at most one claim. Its task, if it has one, has no parent,
+dependency, dependent, subtask or budget, and was only created, queued and started.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+#: The versions of a plain job's stream: after it was created, and after it was claimed.
+CREATED, CLAIMED = 1, 4
+#: The versions of a plain task's stream: after it was queued, and after it was started.
+QUEUED, STARTED = 2, 3
+
+
+class JobSet(NamedTuple):
+    """What is written for each job of a set, and for its task.
+
+    In a text, `commit_body.ID` represents the id of the member: of the task, or of a job without a
+    task. The values `VALUE` and `SECOND` represent those of the member.
+    """
+
+    #: Columns that change, of the task, the job and its run; new rows have all.
+    task: Mapping[str, Any]
+    job: Mapping[str, Any]
+    run: Mapping[str, Any]
+    #: The versions of both streams before and after, and the template of the events between.
+    task_versions: tuple[int, int]
+    job_versions: tuple[int, int]
+    template: str
+    #: What the id of the job has after that of the member.
+    suffix: str
+
+    @property
+    def events(self) -> int:
+        """The number of events for each job."""
+        return sum(after - before for before, after in (self.task_versions, self.job_versions))
+
+
+class Member(NamedTuple):
+    """A job of a set: the id of its task or its own, its value as JSON text, the task's title.
+
+    The value is the payload of new work, or the result of ended work.
+    """
+
+    id: str
+    value: str
+    title: str = ""
+
+
+class PlainRun(NamedTuple):
+    """A plain job that is running. `plain`: see `Candidate`."""
+
+    id: str
+    project: str
+    nonce: str
+    plain: str
+
+
+class ClaimedRow(NamedTuple):
+    """A claimed plain job: the fields that differ between jobs of one set, and the payload."""
+
+    root_id: str
+    intent: str
+    priority: str
+    rank: int
+    queued_at: int
+    created_at: int
+    concurrency_key: str | None
+    payload: Any
+
+
+class StartedRow(NamedTuple):
+    """The task of a claimed plain job: the fields that differ between tasks, and the payload."""
+
+    id: str
+    intent: str
+    source: str
+    priority: str
+    created_by: str
+    created_at: int
+    payload: Any
+
+
+class JobSets(Protocol):
+    """The operations of a write transaction on sets of plain jobs."""
+
+    def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
+        """Write new work that can be claimed now. Refused if one of the ids is in use."""
+
+    def claim(
+        self, jobs: JobSet, ids: Sequence[str], until: int
+    ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
+        """Write claims of plain jobs that `claimable` returned, under one lease.
+
+        `ids` are those of the members.
+        """
+
+    def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
+        """The jobs among these that are plain and running."""
+
+    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
+        """Write the ends of jobs that `running` returned."""

@@ -1,0 +1,278 @@
+"""Sets of plain jobs and their tasks on SQLite: a few statements for many jobs.
+
+The columns that a set changes follow from the decision of the kernel, so the statements are made
+from them. Their texts repeat, and SQLite keeps them prepared.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+from detent.kernel.entities import Job, Run, Task
+from detent.store import commit_body
+from detent.store.codec import from_json, to_json
+from detent.store.commit_body import ID, SECOND, VALUE
+from detent.store.job_sets import ClaimedRow, JobSet, Member, PlainRun, StartedRow
+from detent.store.rows import CODED, TEXTS, Kind, columns
+from detent.store.rows import VALUE as JSON
+from detent.store.sqlite import leases
+from detent.store.sqlite.commit_log import INSERT as INSERT_COMMITS
+from detent.store.sqlite.commit_log import SQL, changed, compressed
+from detent.store.sqlite.connection import Connection, array
+
+PLAIN_RUNS, USED_IDS = SQL["plain_runs"].text, SQL["used_ids"].text
+DELETE_JOBS, DELETE_TASKS = SQL["delete_jobs"].text, SQL["delete_tasks"].text
+#: How many rows one statement writes: as many as possible of each size.
+SIZES = (64, 16, 4, 1)
+#: The fields of a run that are not columns of its job's row.
+NOT_IN_ROWS = ("id", "job_id", "step")
+#: What a member has in a list of rows, by the mark that represents it.
+GIVEN = {VALUE: "given.column2", SECOND: "given.column3"}
+
+
+class Table(NamedTuple):
+    """The tables of tasks or of jobs."""
+
+    active: str
+    ended: str
+    columns: tuple[str, ...]
+    coded: Mapping[str, Kind]
+    #: The column of an active row with the id of the member.
+    member: str
+
+
+TASKS = Table(
+    "active_tasks",
+    "ended_tasks",
+    (*columns(Task), "version", "title", "payload", "tags", "commits"),
+    {**CODED[Task], "payload": JSON, "tags": TEXTS},
+    "id",
+)
+JOBS = Table(
+    "active_jobs",
+    "ended_jobs",
+    (
+        *columns(Job),
+        *(f"run_{name}" for name in Run._fields if name not in NOT_IN_ROWS),
+        *("version", "payload", "commits"),
+    ),
+    {**CODED[Job], "payload": JSON},
+    "root_id",
+)
+
+
+class Transaction(Protocol):
+    """The write transaction that the sets belong to."""
+
+    appended: bool
+
+    def saving(self) -> AbstractContextManager[None]: ...
+    def head(self) -> int: ...
+    def now(self) -> int: ...
+
+
+class SqliteJobSets:
+    """Writes sets of jobs within a write transaction."""
+
+    def __init__(self, connection: Connection, transaction: Transaction) -> None:
+        self._connection = connection
+        self._transaction = transaction
+
+    def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
+        with self._transaction.saving():
+            ids = [each.id for each in members]
+            if jobs.task:
+                ids += _job_ids(jobs, members)
+            if self._connection.all(USED_IDS, (array(ids),)):
+                raise changed()
+            for commit, some in self._append(jobs, members):
+                for table, assigned in _assigned(jobs, commit, "given.column1"):
+                    self._many(_insert, table, assigned, some)
+
+    def claim(
+        self, jobs: JobSet, ids: Sequence[str], until: int
+    ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
+        with self._transaction.saving():
+            members = [Member(each, "") for each in ids]
+            leased = _job_ids(jobs, members)
+            lease = leases.insert(self._connection, jobs.job["worker"], until, leased)
+            claimed: list[Any] = []
+            started: list[Any] = []
+            for commit, some in self._append(jobs, members):
+                for table, assigned in _assigned(jobs, commit):
+                    if table is JOBS:
+                        assigned.add("lease_id", lease)
+                        claimed += self._update(table, assigned, _job_ids(jobs, some), ClaimedRow)
+                    else:
+                        own = [each.id for each in some]
+                        started += self._update(table, assigned, own, StartedRow)
+            return claimed, started
+
+    def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
+        return [PlainRun._make(row) for row in self._connection.all(PLAIN_RUNS, (array(ids),))]
+
+    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
+        connection = self._connection
+        with self._transaction.saving():
+            for commit, some in self._append(jobs, members):
+                for table, assigned in _assigned(jobs, commit):
+                    before = connection.changed
+                    self._many(_end, table, assigned, some)
+                    if connection.changed - before < len(some):
+                        raise changed()
+            leases.lower(connection, connection.all(DELETE_JOBS, (array(_job_ids(jobs, members)),)))
+            if jobs.task:
+                connection.all(DELETE_TASKS, (array([each.id for each in members]),))
+
+    def _append(
+        self, jobs: JobSet, members: Sequence[Member]
+    ) -> Iterator[tuple[int, Sequence[Member]]]:
+        """Write the commits of a set; returns the id of each and its members."""
+        position, begin = self._transaction.head() + 1, 0
+        now = self._transaction.now()
+        bodies = commit_body.encode_rows(jobs.template, jobs.events, _rows(jobs.template, members))
+        for text, events, count in bodies:
+            self._connection.all(INSERT_COMMITS, (position, now, events, *compressed(text)))
+            yield position, members[begin : begin + count]
+            position += events
+            begin += count
+        self._transaction.appended = True
+
+    def _update(
+        self, table: Table, assigned: "Assigned", ids: Sequence[str], row: type[Any]
+    ) -> list[Any]:
+        """Change rows by id; returns them, with the payload decoded."""
+        text = _updated(table.active, assigned.key, len(assigned.values), row._fields)
+        values = (*assigned.values, array(ids), assigned.before)
+        rows = self._connection.all(text, values)
+        if len(rows) != len(ids):
+            raise changed()
+        return [row._make((*each[:-1], from_json(each[-1]))) for each in rows]
+
+    def _many(
+        self, statement: Any, table: Table, assigned: "Assigned", members: Sequence[Member]
+    ) -> None:
+        """Execute a statement for all members, with the same values for the other columns."""
+        place, values = 0, assigned.values
+        for size in SIZES:
+            while len(members) - place >= size:
+                some = chain.from_iterable(members[place : place + size])
+                text = statement(table is JOBS, assigned.key, len(values), size, assigned.suffix)
+                self._connection.all(text, [*values, *some])
+                place += size
+
+
+def _rows(template: str, members: Sequence[Member]) -> list[str]:
+    """The rows of the members in the body of a commit."""
+    if SECOND in template:
+        return [f'["{each[0]}",{each[1]},{to_json(each[2])}]' for each in members]
+    if VALUE in template:
+        return [f'["{each[0]}",{each[1]}]' for each in members]
+    return [f'["{each[0]}"]' for each in members]
+
+
+def _job_ids(jobs: JobSet, members: Sequence[Member]) -> list[str]:
+    return [each[0] + jobs.suffix for each in members]
+
+
+# ---- statements --------------------------------------------------------------------------------
+
+
+#: Names of columns with the expressions for their new values.
+Columns = tuple[tuple[str, str], ...]
+
+
+class Assigned:
+    """The columns that a set writes in one table, as SQL expressions with their values."""
+
+    def __init__(
+        self, coded: Mapping[str, Kind], own_id: str, versions: tuple[int, int], suffix: str
+    ) -> None:
+        self._coded = coded
+        self._own_id = own_id
+        self._columns: list[tuple[str, str]] = []
+        self.values: list[Any] = []
+        self.before = versions[0]
+        #: What the id of a row has after that of the member.
+        self.suffix = suffix
+
+    def add(self, name: str, value: Any) -> None:
+        if isinstance(value, str) and value.startswith(ID):
+            suffix = value.removeprefix(ID)
+            own = f"{self._own_id} || '{suffix}'" if suffix else self._own_id
+            self._columns.append((name, own))
+        elif isinstance(value, str) and value in GIVEN:
+            self._columns.append((name, GIVEN[value]))
+        else:
+            kind = self._coded.get(name)
+            self.values.append(value if kind is None else kind.write(value))
+            self._columns.append((name, f"?{len(self.values)}"))
+
+    def append(self, name: str, value: str, before: str) -> None:
+        """Put a text at the end of what a column has."""
+        self.values.append(value)
+        self._columns.append((name, f"{before}?{len(self.values)}"))
+
+    @property
+    def key(self) -> Columns:
+        return tuple(self._columns)
+
+
+def _assigned(jobs: JobSet, commit: int, new_id: str = "") -> Iterator[tuple[Table, Assigned]]:
+    """What is written in each table; `new_id` is the id of the member if its rows are new."""
+    for table, fields, versions in (
+        (TASKS, jobs.task, jobs.task_versions),
+        (JOBS, jobs.job, jobs.job_versions),
+    ):
+        if not fields:
+            continue
+        own_id = new_id or f"{table.active}.{table.member}"
+        suffix = jobs.suffix if table is JOBS else ""
+        assigned = Assigned(table.coded, own_id, versions, suffix)
+        for name, value in fields.items():
+            assigned.add(name, value)
+        for name in jobs.run if table is JOBS else ():
+            if name not in NOT_IN_ROWS:
+                assigned.add(f"run_{name}", jobs.run[name])
+        assigned.add("version", versions[1])
+        assigned.append("commits", f"{commit},", "" if new_id else f"{table.active}.commits || ")
+        yield table, assigned
+
+
+def _given(first: int, size: int) -> str:
+    """A list of the members: three parameters for each, after the first ones."""
+    places = range(first + 1, first + 3 * size, 3)
+    rows = (f"(?{each}, ?{each + 1}, ?{each + 2})" for each in places)
+    return f"(VALUES {', '.join(rows)}) AS given"
+
+
+@lru_cache
+def _insert(of_jobs: bool, assigned: Columns, values: int, size: int, _: str) -> str:
+    table = JOBS.active if of_jobs else TASKS.active
+    names = ", ".join(name for name, _ in assigned)
+    selected = ", ".join(expression for _, expression in assigned)
+    return f"INSERT INTO {table} ({names}) SELECT {selected} FROM {_given(values, size)}"
+
+
+@lru_cache
+def _updated(table: str, assigned: Columns, values: int, returned: tuple[str, ...]) -> str:
+    changes = ", ".join(f"{name} = {expression}" for name, expression in assigned)
+    return (
+        f"UPDATE {table} SET {changes} WHERE id IN (SELECT value FROM carray(?{values + 1}))"
+        f" AND version = ?{values + 2} RETURNING {', '.join(returned)}"
+    )
+
+
+@lru_cache
+def _end(of_jobs: bool, assigned: Columns, values: int, size: int, suffix: str) -> str:
+    table = JOBS if of_jobs else TASKS
+    expressions, active = dict(assigned), table.active
+    names = ", ".join(table.columns)
+    selected = ", ".join(expressions.get(name, f"{active}.{name}") for name in table.columns)
+    own_id = f"given.column1 || '{suffix}'" if suffix else "given.column1"
+    return (
+        f"INSERT INTO {table.ended} ({names}) SELECT {selected}"
+        f" FROM {_given(values, size)} CROSS JOIN {active} ON {active}.id = {own_id}"
+    )

@@ -1,0 +1,115 @@
+"""Checks of batches of equal jobs, which a store may write as sets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from detent.engine import Claimed, CommandRequest
+from detent.errors import DetentError
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.store.codec import event_digest
+from detent.store.types import LoggedEvent
+from detent.testing.conformance.case import Case, check
+from detent.testing.conformance.work_actions import PERSON, claim, completion, do, job_of, names
+
+#: More than one form of each field, and enough of each for a set.
+FIELDS: list[dict[str, Any]] = [
+    {"intent": intent, "priority": priority, "options": options}
+    for intent in ("dig", "fill")
+    for priority in ("P1", "P3")
+    for options in ({}, {"retry": {"transient": 1}})
+    for _ in range(5)
+]
+
+
+def submit_all(case: Case, fields: Sequence[dict[str, Any]]) -> list[str]:
+    """Submit jobs in one batch; each has its number as payload."""
+    commands = [
+        c.SubmitJob(new_id(), "p", payload={"number": number}, **each)
+        for number, each in enumerate(fields)
+    ]
+    requests = [CommandRequest(command, PERSON, fresh=True) for command in commands]
+    return [str(getattr(result, "value", None)) for result in case.engine.execute(requests)]
+
+
+def complete_all(case: Case, held: Sequence[Claimed]) -> list[Any]:
+    """Complete jobs in one batch, each with its payload as result; returns values or codes."""
+    reports = [completion(each, each.payload) for each in held]
+    results = case.engine.execute([CommandRequest(report, PERSON) for report in reports])
+    return [each.code if isinstance(each, DetentError) else each.value for each in results]
+
+
+def history(case: Case, job_id: str) -> list[tuple[Any, ...]]:
+    """The events of a job, without its id and their times."""
+    with case.store.read() as view:
+        return [
+            (each.version, each.name, each.actor, each.data.replace(job_id, "ID"))
+            for each in view.events(0, 100, stream=job_id)
+        ]
+
+
+def log(case: Case) -> list[LoggedEvent]:
+    with case.store.read() as view:
+        return list(view.events(0, 10_000))
+
+
+@check
+def equal_jobs_in_a_batch_keep_what_differs(case: Case) -> None:
+    ids = submit_all(case, FIELDS)
+    held = claim(case.engine, len(ids))
+    assert sorted(each.grant.job_id for each in held) == sorted(ids)
+    for each in held:
+        assert each.job == job_of(case.store, each.grant.job_id)
+        assert each.payload == {"number": ids.index(each.grant.job_id)}
+    assert set(complete_all(case, held)) == {"completed"}
+    for number, job_id in enumerate(ids):
+        job = job_of(case.store, job_id)
+        wanted = FIELDS[number]
+        found = {name: getattr(job, name) for name in wanted}
+        assert (found, job.result) == (wanted, {"number": number})
+
+
+@check
+def jobs_of_a_batch_have_the_log_of_a_single_job(case: Case) -> None:
+    [alone] = submit_all(case, FIELDS[:1])
+    complete_all(case, claim(case.engine))
+    ids = submit_all(case, FIELDS[:5])
+    complete_all(case, claim(case.engine, 5))
+    wanted = [_without_nonce(each) for each in history(case, alone)]
+    for number, job_id in enumerate(ids):
+        found = [_without_nonce(each) for each in history(case, job_id)]
+        assert str(found).replace(f'"number":{number}', '"number":0') == str(wanted)
+
+
+def _without_nonce(event: tuple[Any, ...]) -> tuple[Any, ...]:
+    return event[:3] if event[1] == "job_running" else event
+
+
+@check
+def a_refused_completion_in_a_batch_writes_nothing(case: Case) -> None:
+    submit_all(case, FIELDS[:5] * 2)
+    held = claim(case.engine, 10)
+    stale = held[3]._replace(grant=held[3].grant._replace(fence=2))
+    foreign = held[6]._replace(grant=held[6].grant._replace(nonce="of-another-claim"))
+    answers = complete_all(case, [*held[:3], stale, *held[4:6], foreign, *held[7:]])
+    refused = [number for number, answer in enumerate(answers) if answer == "stale_fence"]
+    assert refused == [3, 6]
+    assert answers.count("completed") == 8
+    for number in refused:
+        with case.store.read() as view:
+            assert names(view, held[number].grant.job_id)[-1] == "run_started"
+        assert job_of(case.store, held[number].grant.job_id).state == "running"
+    assert complete_all(case, [held[3], held[6]]) == ["completed", "completed"]
+
+
+@check
+def a_job_of_a_batch_is_deleted_alone(case: Case) -> None:
+    ids = submit_all(case, FIELDS[:5])
+    complete_all(case, claim(case.engine, 5))
+    before = log(case)
+    do(case.engine, c.DeleteJob(ids[2]))
+    after = log(case)[: len(before)]
+    assert list(map(event_digest, after)) == list(map(event_digest, before))
+    for one, other in zip(before, after, strict=True):
+        assert (one == other) == (one.stream != ids[2])
+        assert one.stream != ids[2] or other.data == ""
