@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import arithmetic, goals
+from bench import arithmetic, goals, summary
 from bench.figures import SECTIONS, Figures
 from bench.harness import Result, shown
 from bench.peers import ROOT
@@ -218,6 +218,7 @@ def _part(result: Result, name: str) -> str:
 
 
 TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
+    "summary": summary.table,
     "took": took,
     "race-machine": race_machine,
     "race-tables": race_tables,
@@ -227,7 +228,9 @@ TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
     "workloads-machine": workloads_machine,
     "limit": workloads("jobs-"),
     "enqueuing": workloads("submit-", "http.submit"),
-    "throughput": workloads("end-to-end-", "workflows", "signals", "fan-out", "workers-"),
+    "throughput": workloads(
+        "end-to-end-", "defaults-", "workflows", "signals", "fan-out", "workers-"
+    ),
     "latency": workloads("pick-up-", "recovery", "start-"),
     "growth": workloads("finished-", "queued-", "waiting-", "size", "http.page"),
     "kernel-and-feed": workloads("kernel.", "feed."),

@@ -108,7 +108,7 @@ BENCHMARKS = (
         "Duration of `detent --help`.",
         "ms",
         _helps,
-        (Aim(150),),
+        (Aim(80),),
         less_is_better=True,
         rivals=False,
     ),

@@ -136,7 +136,7 @@ BENCHMARKS = (
             "One durable submission, and one bare synchronous commit.",
             "µs, median",
             partial(singles, kind),
-            (Aim(1 / 1.5, "bare commit"),),
+            (Aim(1 / 1.3, "bare commit"),),
             less_is_better=True,
         )
         for kind in STORES

@@ -52,7 +52,7 @@ BENCHMARKS = tuple(
         f"One to four workers on one PostgreSQL: {description}.",
         "jobs/s",
         partial(_contestants, intent),
-        () if intent == "nothing" else (Aim(1.5, _name(1), _name(2)),),
+        () if intent == "nothing" else (Aim(1.6, _name(1), _name(2)),),
         rivals=False,
     )
     for intent, description in DESCRIPTIONS.items()
