@@ -9,6 +9,7 @@ process that only assigns positions is killed and stopped like the others.
 it starts have two more arguments: the number of a writer or `sequencer`, and a seed.
 """
 
+import os
 import random
 import signal
 import subprocess
@@ -37,17 +38,19 @@ from detent.store.types import Changes, LoggedEvent, NewEvent, NewJob
 
 WRITERS = 8
 READERS = 3
-STREAMS = 40
+STREAMS = 100
 #: The longest time that a stopped process holds its rows.
 HOLD_S = 1.0
 #: Within this another writer commits, although one process is stopped.
 GOES_ON_S = 30.0
-#: One in 12 transactions is rolled back; one in 3 waits before it commits.
-ROLLED_BACK, SLOW = 12, 3
+#: One in 12 transactions is rolled back; one in 5 waits before it commits.
+ROLLED_BACK, SLOW = 12, 5
+#: The longest pauses: of a reader between two batches, of the sequencer, of the check of progress.
+READER_S, SEQUENCER_S, CHECK_S = 0.2, 0.01, 0.03
 #: One in 25 actions of a writer is about a set of jobs.
 SET, SET_SIZE = 25, 6
 #: About this many processes or connections are disturbed in a long run.
-DISTURBANCES = 2_000
+DISTURBANCES = 1_000
 ACTOR = c.Actor("person:ann")
 
 
@@ -78,7 +81,7 @@ class Outcome:
 
 
 def stream_names() -> list[str]:
-    return [f"stream-{number:02}" for number in range(STREAMS)]
+    return [f"stream-{number:03}" for number in range(STREAMS)]
 
 
 def create_streams(store: PostgresStore) -> None:
@@ -172,7 +175,7 @@ def assign(url: str, seed: int) -> None:
     while True:
         with suppress(DetentError):
             store.sequence()
-        time.sleep(chance.uniform(0, 0.004))
+        time.sleep(chance.uniform(0, SEQUENCER_S))
 
 
 # ---- the readers -----------------------------------------------------------------------------
@@ -207,9 +210,10 @@ class SeenLog:
 class Reader(threading.Thread):
     """Follows the log from its beginning; its connection may be ended."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, pause_s: float = 0.0) -> None:
         super().__init__(daemon=True)
         self.seen = SeenLog(name)
+        self._pause_s = pause_s
         self.ended = threading.Event()
         self._url = url
 
@@ -219,6 +223,7 @@ class Reader(threading.Thread):
         while not self._read(tail):
             with suppress(DetentError):
                 store.wait(tail.cursor, 0.05)
+            self.ended.wait(self._pause_s)
         store.close()
 
     def _read(self, tail: feed.Tail) -> bool:
@@ -241,7 +246,9 @@ def run(
     outcome = Outcome()
     store = PostgresStore(url)
     create_streams(store)
-    readers = [Reader(url, f"reader {number}") for number in range(READERS)]
+    readers = [
+        Reader(url, f"reader {number}", number * READER_S / READERS) for number in range(READERS)
+    ]
     for reader in readers:
         reader.start()
     with psycopg.connect(url, autocommit=True) as beside, _processes(url, seed) as processes:
@@ -271,14 +278,17 @@ def _processes(url: str, seed: int) -> Iterator[dict[str, subprocess.Popen[bytes
         yield processes
     finally:
         for process in processes.values():
-            process.kill()
-        for process in processes.values():
-            process.wait()
+            _end(process)
 
 
 def _start(url: str, role: str, seed: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "verification.commit_order", url, "0", role, str(seed)]
-    return subprocess.Popen(command)
+    return subprocess.Popen(command, stdin=subprocess.PIPE)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
 
 
 class Disturbance:
@@ -304,8 +314,7 @@ class Disturbance:
         action(role)
 
     def _kill(self, role: str) -> None:
-        self._processes[role].kill()
-        self._processes[role].wait()
+        _end(self._processes[role])
         self._processes[role] = _start(self._url, role, self._chance.getrandbits(32))
         self._outcome.kills += 1
 
@@ -335,7 +344,7 @@ class Disturbance:
             if time.monotonic() > deadline:
                 self._outcome.problems.append(f"no writer commits{when}")
                 return
-            time.sleep(0.01)
+            time.sleep(CHECK_S)
 
     def _count(self) -> int:
         """Commits so far, without those that became visible late."""
@@ -365,8 +374,16 @@ def _check(
             )
 
 
+def _end_with_the_parent() -> None:
+    """The other end of the input is closed when the process that started this one has ended."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
 def main() -> None:
     url, commits, *role = sys.argv[1:]
+    if role:
+        threading.Thread(target=_end_with_the_parent, daemon=True).start()
     if role and role[0] == "sequencer":
         assign(url, int(role[1]))
     elif role:

@@ -11,7 +11,7 @@ from verification.fault_injection import parts, soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(faults.ON_BOTH) * 2 + 20 + 3 + 2 + len(faults.OWN)
+    count = len(faults.ON_BOTH) * 2 + 20 + 3 + len(faults.ON_POSTGRES) + len(faults.OWN)
     assert len([*faults.jobs((), faults.Size())]) == count
     assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
 
