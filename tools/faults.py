@@ -31,7 +31,7 @@ RESULTS_PAGE = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
 ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk", "clock")
-ON_POSTGRES = ("interleavings", "freezes")
+ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.
 OF_THE_CLONE = ("wire", "mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)

@@ -1,28 +1,34 @@
 """Writers on PostgreSQL whose commits overlap: every reader sees each event exactly once, in order.
 
-Eight processes append to shared streams. They wait at random between the allocation of a commit id
-and the commit, roll back, are killed and are stopped. Readers follow the log meanwhile, and a
-process that only assigns positions is killed and stopped too.
+Eight processes append to shared streams, and submit, claim and complete sets of jobs. They wait at
+random between the allocation of a commit id and the commit, and roll back. Processes are killed and
+stopped, and connections are ended, those of readers too. Readers follow the log meanwhile, and a
+process that only assigns positions is killed and stopped like the others.
 
-`python -m verification.commit_order URL COMMITS` runs it. The processes that it starts have a third
-argument: the number of a writer, or `sequencer`.
+`python -m verification.commit_order URL COMMITS` runs it on an empty database. The processes that
+it starts have two more arguments: the number of a writer or `sequencer`, and a seed.
 """
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import psycopg
 
 from detent import feed
+from detent.engine import CommandRequest, Engine
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
+from detent.ids import new_id
+from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.entities import Job
 from detent.store.postgres import PostgresStore
@@ -32,13 +38,20 @@ from detent.store.types import Changes, LoggedEvent, NewEvent, NewJob
 
 WRITERS = 8
 READERS = 3
-STREAMS = 40
+STREAMS = 100
 #: The longest time that a stopped process holds its rows.
 HOLD_S = 1.0
 #: Within this another writer commits, although one process is stopped.
 GOES_ON_S = 30.0
-#: One in 12 transactions is rolled back; one in 3 waits before it commits.
-ROLLED_BACK, SLOW = 12, 3
+#: One in 12 transactions is rolled back; one in 5 waits before it commits.
+ROLLED_BACK, SLOW = 12, 5
+#: The longest pauses: of a reader between two batches, of the sequencer, of the check of progress.
+READER_S, SEQUENCER_S, CHECK_S = 0.2, 0.01, 0.03
+#: One in 25 actions of a writer is about a set of jobs.
+SET, SET_SIZE = 25, 6
+#: About this many processes or connections are disturbed in a long run.
+DISTURBANCES = 1_000
+ACTOR = c.Actor("person:ann")
 
 
 class RolledBack(Exception):
@@ -53,13 +66,14 @@ class Outcome:
     events: int = 0
     kills: int = 0
     stops: int = 0
+    cuts: int = 0
     gaps: int = 0
     problems: list[str] = field(default_factory=list)
 
     def line(self) -> str:
         return (
             f"{self.commits:,} commits with {self.events:,} events, {self.gaps:,} ids rolled back, "
-            f"{self.kills} kills, {self.stops} stops"
+            f"{self.kills} kills, {self.stops} stops, {self.cuts} connections ended"
         )
 
 
@@ -67,7 +81,7 @@ class Outcome:
 
 
 def stream_names() -> list[str]:
-    return [f"stream-{number:02}" for number in range(STREAMS)]
+    return [f"stream-{number:03}" for number in range(STREAMS)]
 
 
 def create_streams(store: PostgresStore) -> None:
@@ -84,17 +98,38 @@ def _record(stream: str, number: int, at: int) -> e.Record:
     return e.Record(stream, None, e.RunProgressed(note=f"{stream} {number}"), at, "writer")
 
 
-def write(url: str, number: int) -> None:
+def write(url: str, number: int, seed: int) -> None:
     """Append to random streams until the process is killed."""
-    store, chance = PostgresStore(f"{url}?max_hold_s={HOLD_S}"), random.Random()
+    store, chance = _opened(f"{url}?max_hold_s={HOLD_S}"), random.Random(seed)
+    engine = Engine(store)
     _delay_commits(chance)
     while True:
         try:
-            _append(store, chance, number)
+            if chance.randrange(SET) == 0:
+                _do_jobs(engine, str(number))
+            else:
+                _append(store, chance, number)
         except RolledBack:
             pass
         except DetentError:
             time.sleep(0.01)
+
+
+def _opened(url: str) -> PostgresStore:
+    """The connection with which it opens may be ended too."""
+    while True:
+        with suppress(DetentError, psycopg.Error):
+            return PostgresStore(url)
+        time.sleep(0.01)
+
+
+def _do_jobs(engine: Engine, worker: str) -> None:
+    """Submit equal jobs together, then claim and complete what is in the queue."""
+    jobs = [c.SubmitJob(new_id(), "p", "set", payload={"n": n}) for n in range(SET_SIZE)]
+    engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in jobs])
+    claimed = engine.claim(ClaimRequest(worker, new_id(), SET_SIZE, ["set"]))
+    ends = [c.CompleteRun(each.grant, each.job.run_id or "") for each in claimed]
+    engine.execute([CommandRequest(each, ACTOR) for each in ends])
 
 
 def _append(store: PostgresStore, chance: random.Random, number: int) -> None:
@@ -134,157 +169,227 @@ def _delay_commits(chance: random.Random) -> None:
     NewCommits.statements = delayed  # type: ignore[method-assign]
 
 
-def assign(url: str) -> None:
+def assign(url: str, seed: int) -> None:
     """Assign positions until the process is killed."""
-    store = PostgresStore(url)
+    store, chance = _opened(url), random.Random(seed)
     while True:
         with suppress(DetentError):
             store.sequence()
-        time.sleep(random.uniform(0, 0.004))
+        time.sleep(chance.uniform(0, SEQUENCER_S))
+
+
+# ---- the readers -----------------------------------------------------------------------------
+
+
+class SeenLog:
+    """What a reader has seen: positions without a gap, each stream in order, each event once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.position = 0
+        #: Of all streams and versions in the order in which they were seen.
+        self.checksum = 0
+        self.problem = ""
+        self._versions: dict[str, int] = {}
+
+    def add(self, events: Sequence[LoggedEvent]) -> None:
+        for event in events:
+            self.position += 1
+            version = self._versions.get(event.stream, 0) + 1
+            self._versions[event.stream] = version
+            found, wanted = (event.position, event.version), (self.position, version)
+            if found != wanted and not self.problem:
+                self.problem = (
+                    f"{self.name}: {event.stream} has (position, version) {found}, "
+                    f"expected {wanted}"
+                )
+        text = "".join(f"{event.stream} {event.version}," for event in events)
+        self.checksum = zlib.crc32(text.encode(), self.checksum)
+
+
+class Reader(threading.Thread):
+    """Follows the log from its beginning; its connection may be ended."""
+
+    def __init__(self, url: str, name: str, pause_s: float = 0.0) -> None:
+        super().__init__(daemon=True)
+        self.seen = SeenLog(name)
+        self._pause_s = pause_s
+        self.ended = threading.Event()
+        self._url = url
+
+    def run(self) -> None:
+        store = _opened(self._url)
+        tail = feed.Tail(store, self.seen.add, 0)
+        while not self._read(tail):
+            with suppress(DetentError):
+                store.wait(tail.cursor, 0.05)
+            self.ended.wait(self._pause_s)
+        store.close()
+
+    def _read(self, tail: feed.Tail) -> bool:
+        """Read everything that is there; whether it was the last time."""
+        last_time = self.ended.is_set()
+        with suppress(DetentError):
+            while tail.step():
+                pass
+            return last_time
+        return False
 
 
 # ---- the run ---------------------------------------------------------------------------------
 
 
-class Reader(threading.Thread):
-    """Follows the log from its beginning."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(daemon=True)
-        self.seen: list[tuple[int, str, int]] = []
-        self.ended = threading.Event()
-        self._store = PostgresStore(url)
-
-    def run(self) -> None:
-        tail = feed.Tail(self._store, self._add, 0)
-        last_time = False
-        while tail.step() or not last_time:
-            last_time = self.ended.is_set()
-            self._store.wait(tail.cursor, 0.05)
-        self._store.close()
-
-    def _add(self, events: object) -> None:
-        self.seen += [_place(each) for each in events]  # type: ignore[attr-defined]
-
-
-def _place(event: LoggedEvent) -> tuple[int, str, int]:
-    return event.position, event.stream, event.version
-
-
-def run(url: str, commits: int, seed: int = 1) -> Outcome:
+def run(
+    url: str, commits: int, seed: int = 1, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
     """Write at least `commits` commits to an empty database; kill and stop processes meanwhile."""
-    outcome, chance = Outcome(), random.Random(seed)
+    outcome = Outcome()
     store = PostgresStore(url)
     create_streams(store)
-    readers = [Reader(url) for _ in range(READERS)]
+    readers = [
+        Reader(url, f"reader {number}", number * READER_S / READERS) for number in range(READERS)
+    ]
     for reader in readers:
         reader.start()
-    with psycopg.connect(url, autocommit=True) as beside, _processes(url) as processes:
-        while _count(beside) < commits and not outcome.problems:
-            _disturb(url, processes, chance, beside, outcome)
+    with psycopg.connect(url, autocommit=True) as beside, _processes(url, seed) as processes:
+        disturbance = Disturbance(url, seed, processes, beside, outcome)
+        while disturbance.commits < commits and not outcome.problems:
+            disturbance.next(max(60, commits // DISTURBANCES))
+            if outcome.stops % 100 == 0:
+                say(f"{disturbance.commits:,} of {commits:,} commits")
     for reader in readers:
         reader.ended.set()
     for reader in readers:
         reader.join()
+    late = Reader(url, "a reader that began at the end")
+    late.ended.set()
+    late.run()
     with psycopg.connect(url, autocommit=True) as beside:
-        _check(store, beside, readers, outcome)
+        _check(beside, late.seen, [reader.seen for reader in readers], outcome)
     store.close()
     return outcome
 
 
 @contextmanager
-def _processes(url: str) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def _processes(url: str, seed: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     roles = [*(str(number) for number in range(WRITERS)), "sequencer"]
-    processes = {role: _start(url, role) for role in roles}
+    processes = {role: _start(url, role, seed + place) for place, role in enumerate(roles)}
     try:
         yield processes
     finally:
         for process in processes.values():
-            process.kill()
-        for process in processes.values():
-            process.wait()
+            _end(process)
 
 
-def _start(url: str, role: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "verification.commit_order", url, "0", role])
+def _start(url: str, role: str, seed: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "verification.commit_order", url, "0", role, str(seed)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
-def _count(beside: psycopg.Connection) -> int:
-    (count,) = beside.execute("SELECT count(*) FROM commits").fetchone() or (0,)
-    return int(count)
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
 
 
-def _disturb(
-    url: str,
-    processes: dict[str, subprocess.Popen[bytes]],
-    chance: random.Random,
-    beside: psycopg.Connection,
-    outcome: Outcome,
-) -> None:
-    """Kill a process, or stop it until others have committed."""
-    time.sleep(chance.uniform(0.05, 0.4))
-    role = chance.choice([*processes, "sequencer"])
-    process = processes[role]
-    if chance.random() < 0.4:
-        process.kill()
-        process.wait()
-        processes[role] = _start(url, role)
-        outcome.kills += 1
-        return
-    process.send_signal(signal.SIGSTOP)
-    try:
-        before, deadline = _count(beside), time.monotonic() + GOES_ON_S
-        while _count(beside) < before + WRITERS:
+class Disturbance:
+    """Kills and stops processes and ends connections, each after some more commits."""
+
+    def __init__(
+        self,
+        url: str,
+        seed: int,
+        processes: dict[str, subprocess.Popen[bytes]],
+        beside: psycopg.Connection,
+        outcome: Outcome,
+    ) -> None:
+        self._url, self._chance = url, random.Random(seed)
+        self._processes, self._beside, self._outcome = processes, beside, outcome
+        self.commits = self._last_id = 0
+
+    def next(self, every: int) -> None:
+        """Wait for at most twice `every` commits, then disturb one process or connection."""
+        self._wait_for(self._chance.randint(1, 2 * every), "")
+        role = self._chance.choice([*self._processes, "sequencer"])
+        action = self._chance.choices((self._kill, self._cut, self._stop), (4, 1, 5))[0]
+        action(role)
+
+    def _kill(self, role: str) -> None:
+        _end(self._processes[role])
+        self._processes[role] = _start(self._url, role, self._chance.getrandbits(32))
+        self._outcome.kills += 1
+
+    def _cut(self, _role: str) -> None:
+        """End a connection of any process, whatever it is doing."""
+        query = """
+            SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY pid
+        """
+        if pids := [pid for (pid,) in self._beside.execute(query)]:
+            self._beside.execute("SELECT pg_terminate_backend(%s)", [self._chance.choice(pids)])
+            self._outcome.cuts += 1
+
+    def _stop(self, role: str) -> None:
+        """Stop a process until others have committed."""
+        process = self._processes[role]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            self._wait_for(WRITERS, f" while {role} is stopped")
+            self._outcome.stops += 1
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    def _wait_for(self, more: int, when: str) -> None:
+        wanted, deadline = self.commits + more, time.monotonic() + GOES_ON_S
+        while self._count() < wanted:
             if time.monotonic() > deadline:
-                outcome.problems.append(f"no writer commits while {role} is stopped")
-                break
-            time.sleep(0.01)
-        outcome.stops += 1
-    finally:
-        process.send_signal(signal.SIGCONT)
+                self._outcome.problems.append(f"no writer commits{when}")
+                return
+            time.sleep(CHECK_S)
+
+    def _count(self) -> int:
+        """Commits so far, without those that became visible late."""
+        query = "SELECT count(*), max(id) FROM commits WHERE id > %s"
+        count, last = self._beside.execute(query, [self._last_id]).fetchone() or (0, None)
+        self.commits, self._last_id = self.commits + count, last or self._last_id
+        return self.commits
 
 
 def _check(
-    store: PostgresStore, beside: psycopg.Connection, readers: list[Reader], outcome: Outcome
+    beside: psycopg.Connection, late: SeenLog, readers: Sequence[SeenLog], outcome: Outcome
 ) -> None:
-    log = [_place(each) for each in feed.read(store, 0, 1 << 40)]
-    outcome.events, outcome.commits = len(log), _count(beside)
     query = """
-        SELECT (last_value / 1024) - (SELECT count(DISTINCT id / 1024) FROM commits) FROM commit_ids
+        SELECT count(*), coalesce(sum(events), 0),
+            (SELECT last_value / 1024 FROM commit_ids) - count(DISTINCT id / 1024)
+        FROM commits
     """
-    (outcome.gaps,) = beside.execute(query).fetchone() or (0,)
-    (written,) = beside.execute("SELECT sum(events) FROM commits").fetchone() or (0,)
-    if written != len(log):
-        outcome.problems.append(f"the log has {len(log)} of {written} events")
-    if [position for position, _, _ in log] != list(range(1, len(log) + 1)):
-        outcome.problems.append("positions have gaps or are not in order")
-    for number, reader in enumerate(readers):
-        if reader.seen != log:
-            outcome.problems.append(_difference(number, reader, log))
-    versions: Counter[str] = Counter()
-    for position, stream, version in log:
-        versions[stream] += 1
-        if version != versions[stream]:
-            found = f"{stream} has version {version} at position {position}"
-            outcome.problems.append(f"{found}, expected {versions[stream]}")
-            break
+    outcome.commits, written, outcome.gaps = beside.execute(query).fetchone() or (0, 0, 0)
+    outcome.events = late.position
+    if written != late.position:
+        outcome.problems.append(f"the log has {late.position} of {written} events")
+    outcome.problems += [each.problem for each in (late, *readers) if each.problem]
+    for each in readers:
+        if (each.position, each.checksum) != (late.position, late.checksum):
+            outcome.problems.append(
+                f"{each.name} has seen {each.position} of {late.position} events, or other ones"
+            )
 
 
-def _difference(number: int, reader: Reader, log: list[tuple[int, str, int]]) -> str:
-    for seen, logged in zip(reader.seen, log, strict=False):
-        if seen != logged:
-            return f"reader {number} has seen {seen} where the log has {logged}"
-    return f"reader {number} has seen {len(reader.seen)} of {len(log)} events"
+def _end_with_the_parent() -> None:
+    """The other end of the input is closed when the process that started this one has ended."""
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 def main() -> None:
     url, commits, *role = sys.argv[1:]
-    if role == ["sequencer"]:
-        assign(url)
+    if role:
+        threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    if role and role[0] == "sequencer":
+        assign(url, int(role[1]))
     elif role:
-        write(url, int(role[0]))
+        write(url, int(role[0]), int(role[1]))
     else:
-        outcome = run(url, int(commits))
+        outcome = run(url, int(commits), say=print)
         print(outcome.line())
         sys.exit("\n".join(outcome.problems) or 0)
 

@@ -1,6 +1,7 @@
-"""Deliberately broken variants of the SQLite store, by name.
+"""Deliberately broken variants of the SQLite store and of sets of jobs, by name.
 
-Each has the check of the conformance suite that must notice it.
+Each has the check of the conformance suite that must notice it. Those in `OF_SETS` break what every
+store with sets uses.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -95,6 +96,17 @@ def template_loses_values() -> Patches:
     yield patch.object(commit_body, "_with_rows", alike)
 
 
+def blanking_touches_a_row_of_the_template() -> Patches:
+    """The deletion of a job blanks the events of all jobs in the same template."""
+    without = commit_body._without
+
+    def all_rows(form: Any, rows: Sequence[Any], at: int, streams: Collection[str]) -> Any:
+        own = {group.stream_of(row) for row in rows for group in form}
+        return without(form, rows, at, own if own & {*streams} else streams)
+
+    yield patch.object(commit_body, "_without", all_rows)
+
+
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -106,10 +118,13 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     memo_signature_lacks_the_priority: "equal_jobs_in_a_batch_keep_what_differs",
     refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
     template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
+    blanking_touches_a_row_of_the_template: "a_task_of_a_batch_is_deleted_alone",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
 }
+#: Mutants of what the engine does with sets, whatever the store is.
+OF_SETS = ("memo-signature-lacks-the-priority", "refused-completion-is-in-the-body")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from verification.fault_injection import parts, soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(faults.ON_BOTH) * 2 + 20 + 3 + 2 + len(faults.OWN)
+    count = len(faults.ON_BOTH) * 2 + 20 + 3 + len(faults.ON_POSTGRES) + len(faults.OWN)
     assert len([*faults.jobs((), faults.Size())]) == count
     assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
 
@@ -25,7 +25,7 @@ def test_the_help_names_every_part_and_the_page_has_a_row_of_each() -> None:
 
 def test_a_share_of_the_full_size() -> None:
     size = parts.FULL.share(0.01)
-    assert (size.races, size.interleavings, size.freezes) == (100, 50, 6)
+    assert (size.races, size.interleavings, size.freezes, size.commits) == (100, 50, 6, 10_000)
     assert size.seeds == parts.FULL.seeds
 
 

@@ -48,16 +48,17 @@ class Size:
     soak_minutes: float
     interleavings: int
     freezes: int
+    commits: int
 
     def share(self, share: float) -> "Size":
         """The same with only this share of what is counted, and at least one of each."""
-        counted = ("stops", "races", "images", "faults", "interleavings", "freezes")
+        counted = ("stops", "races", "images", "faults", "interleavings", "freezes", "commits")
         counts = {name: max(1, round(getattr(self, name) * share)) for name in counted}
         return replace(self, **counts, soak_minutes=self.soak_minutes * share)
 
 
-FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600)
-QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4)
+FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600, 1_000_000)
+QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +322,20 @@ def _freezes(at: Session) -> None:
     at.result.seen = "; ".join(seen) or at.result.seen
 
 
+def _commits(at: Session) -> None:
+    """Commits that overlap: every reader sees each event exactly once, in the order of streams."""
+    from verification import commit_order
+
+    with at.databases() as databases:
+        if databases is None:
+            at.result.seen = "nothing to do: it is about PostgreSQL"
+            return
+        url = databases.cluster.create_database("commits")
+        found = commit_order.run(url, at.order.size.commits, at.order.seed, at.say)
+    at.result.problems = found.problems
+    at.result.seen = found.line()
+
+
 PARTS: Mapping[str, Callable[[Session], None]] = {
     "chaos": _chaos,
     "failpoints": _failpoints,
@@ -332,5 +347,6 @@ PARTS: Mapping[str, Callable[[Session], None]] = {
     "soak": _soak,
     "interleavings": _interleavings,
     "freezes": _freezes,
+    "commits": _commits,
     "clock": _clock,
 }

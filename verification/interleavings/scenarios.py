@@ -312,7 +312,7 @@ def later_arrivals(scene: Scene) -> Script:
 
 def deletion(scene: Scene) -> Script:
     """One of the jobs that were submitted together is deleted while another one is worked on."""
-    jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in range(3)]
+    jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in range(5)]
     scene.direct.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in jobs])
     scene.direct.do(c.CancelJob(jobs[0].job_id))
     deleter, *others = scene.hands
@@ -331,6 +331,33 @@ def deletion(scene: Scene) -> Script:
 
     delete = partial(deleter.do, c.DeleteJob(jobs[0].job_id))
     return Script([delete, *(partial(work, hand) for hand in others)], check)
+
+
+def sets(scene: Scene) -> Script:
+    """Every writer submits equal jobs together, claims as many, and completes them twice."""
+    submitted: list[str] = []
+
+    def work(hand: Hand) -> None:
+        hand.operation = "submit"
+        jobs = [c.SubmitJob(new_id(), "p", hand.intent, payload=hand.name) for _ in range(5)]
+        hand.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in jobs])
+        submitted.extend(each.job_id for each in jobs)
+        hand.claim(5)
+        ends = [c.CompleteRun(each.grant, each.job.run_id or "") for each in hand.claimed]
+        for _ in range(2):
+            hand.operation = "complete"
+            hand.engine.execute([CommandRequest(each, ACTOR) for each in ends])
+
+    def check() -> None:
+        taken = [each.job.id for hand in scene.hands for each in hand.claimed]
+        scene.expect(len(taken) == len({*taken}), f"P4: claimed twice: {taken}")
+        with scene.direct.engine.store.read() as view:
+            for job in submitted:
+                names = [event.name for event in view.events(0, 100, stream=job)]
+                ends = names.count("job_completed")
+                scene.expect(ends == (job in taken), f"P5: {job} has ended {ends} times")
+
+    return Script([partial(work, hand) for hand in scene.hands], check)
 
 
 class _Undo(Exception):
@@ -353,6 +380,6 @@ SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
     for each in (
         *(same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth),
-        *(one_stream, stale_version, later_arrivals, deletion),
+        *(one_stream, stale_version, later_arrivals, deletion, sets),
     )
 }

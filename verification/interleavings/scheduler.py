@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from detent.store.postgres.reader import SEQUENCE
 from verification.postgres_proxy import (
     BIND,
     COMPLETE,
@@ -125,7 +126,7 @@ class Scheduler:
             return
         with self._changed:
             data = self._parts.pop(link, b"") + message.data
-            if message.kind in (PARSE, BIND, DESCRIBE):
+            if message.kind in (PARSE, BIND, DESCRIBE) or _is_sequencing(message.kind, data):
                 self._parts[link] = data
             else:
                 writer.ready.append(Unit(link, message.kind, data))
@@ -211,6 +212,14 @@ class Scheduler:
                 writer.waits_for = lock
                 self.on_wait(writer)
         return [pids[pid] for pid in found]
+
+
+def _is_sequencing(kind: str, data: bytes) -> bool:
+    """Whether it assigns positions: a client sends this and the end of the round trip together.
+
+    Until then it holds the lock for which readers wait, also the one that checks the run.
+    """
+    return kind == EXECUTE and SEQUENCE.name in data
 
 
 def _ends(unit: str, answer: str) -> bool:

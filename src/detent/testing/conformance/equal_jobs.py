@@ -106,10 +106,32 @@ def a_refused_completion_in_a_batch_writes_nothing(case: Case) -> None:
 def a_job_of_a_batch_is_deleted_alone(case: Case) -> None:
     ids = submit_all(case, FIELDS[:5])
     complete_all(case, claim(case.engine, 5))
+    blanks_one(case, c.DeleteJob(ids[2]), {ids[2]})
+    blanks_one(case, c.DeleteJob(ids[3]), {ids[3]})
+
+
+@check
+def a_task_of_a_batch_is_deleted_alone(case: Case) -> None:
+    """The events of a task and of its job are beside those of the other tasks of the batch."""
+    tasks = [
+        c.SubmitTask(new_id(), "p", "board", "dig", "cli", queue=True, payload={"number": number})
+        for number in range(5)
+    ]
+    case.engine.execute([CommandRequest(task, PERSON, fresh=True) for task in tasks])
+    held = claim(case.engine, 5)
+    jobs = {each.job.task_id: each.job.id for each in held}
+    complete_all(case, held)
+    for number in (0, 3):
+        gone = tasks[number].task_id
+        blanks_one(case, c.DeleteTask(gone), {gone, jobs[gone]})
+
+
+def blanks_one(case: Case, command: c.Command, streams: set[str]) -> None:
+    """A deletion blanks the events of these streams, and changes no other event."""
     before = log(case)
-    do(case.engine, c.DeleteJob(ids[2]))
+    do(case.engine, command)
     after = log(case)[: len(before)]
     assert list(map(event_digest, after)) == list(map(event_digest, before))
     for one, other in zip(before, after, strict=True):
-        assert (one == other) == (one.stream != ids[2])
-        assert one.stream != ids[2] or other.data == ""
+        assert (one == other) == (one.stream not in streams)
+        assert one.stream not in streams or other.data == ""

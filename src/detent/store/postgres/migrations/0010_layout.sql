@@ -381,36 +381,48 @@ BEGIN
             SELECT id FROM commits WHERE id >= base AND id < base + 1024 OFFSET 0
         ) AS late
     ) AS visible;
-    IF ids IS NULL THEN
-        RETURN last.position;
+    final := last.position;
+    IF ids IS NOT NULL THEN
+        own_xid := pg_current_xact_id()::text::bigint;
+        highest := greatest(last.high, ids[cardinality(ids)]);
+        WITH numbered AS MATERIALIZED (
+            SELECT commits.id, commits.events, sum(commits.events) OVER (ORDER BY commits.id) AS upto
+            FROM unnest(ids) AS wanted (id)
+            CROSS JOIN LATERAL (SELECT id, events FROM commits WHERE commits.id = wanted.id OFFSET 0) AS commits
+        ),
+        placed AS (
+            INSERT INTO commit_positions (first_position, commit_id)
+            SELECT last.position + upto - events + 1, id FROM numbered
+        )
+        SELECT last.position + max(upto) INTO final FROM numbered;
+        -- In groups, because a comparison of each id with all the others takes hours after many commits.
+        INSERT INTO sequencer_turns (turn, high, position, missing, missing_since)
+        SELECT last.turn + 1, highest, final,
+            coalesce(array_agg(gap.id ORDER BY gap.id), '{}'),
+            coalesce(array_agg(gap.since ORDER BY gap.id), '{}')
+        FROM (
+            SELECT place.id, max(place.since) AS since
+            FROM (
+                SELECT known.id, known.since, false AS is_visible
+                FROM unnest(last.missing, last.missing_since) AS known (id, since)
+                WHERE known.since > oldest
+                UNION ALL
+                SELECT id, own_xid, false
+                FROM generate_series((last.high / 1024 + 1) * 1024, highest / 1024 * 1024, 1024) AS id
+                UNION ALL
+                SELECT id, NULL, true FROM unnest(ids) AS id
+            ) AS place
+            GROUP BY place.id
+            HAVING NOT bool_or(place.is_visible)
+        ) AS gap;
+        IF last.turn % 64 = 0 THEN
+            DELETE FROM sequencer_turns WHERE turn < last.turn;
+        END IF;
     END IF;
-    own_xid := pg_current_xact_id()::text::bigint;
-    highest := greatest(last.high, ids[cardinality(ids)]);
-    WITH numbered AS MATERIALIZED (
-        SELECT commits.id, commits.events, sum(commits.events) OVER (ORDER BY commits.id) AS upto
-        FROM unnest(ids) AS wanted (id)
-        CROSS JOIN LATERAL (SELECT id, events FROM commits WHERE commits.id = wanted.id OFFSET 0) AS commits
-    ),
-    placed AS (
-        INSERT INTO commit_positions (first_position, commit_id)
-        SELECT last.position + upto - events + 1, id FROM numbered
-    )
-    SELECT last.position + max(upto) INTO final FROM numbered;
-    INSERT INTO sequencer_turns (turn, high, position, missing, missing_since)
-    SELECT last.turn + 1, highest, final,
-        coalesce(array_agg(gap.id ORDER BY gap.id), '{}'),
-        coalesce(array_agg(gap.since ORDER BY gap.id), '{}')
-    FROM (
-        SELECT known.id, known.since
-        FROM unnest(last.missing, last.missing_since) AS known (id, since)
-        WHERE known.since > oldest
-        UNION ALL
-        SELECT id, own_xid
-        FROM generate_series((last.high / 1024 + 1) * 1024, highest / 1024 * 1024, 1024) AS id
-    ) AS gap
-    WHERE gap.id <> ALL (ids);
-    IF last.turn % 64 = 0 THEN
-        DELETE FROM sequencer_turns WHERE turn < last.turn;
+    -- The lock ends with the round trip. If its end does not arrive, because the network failed or the client has
+    -- stopped, the server ends the session; before version 17 other processes do (`end_silent`).
+    IF current_setting('server_version_num')::integer >= 170000 THEN
+        PERFORM set_config('transaction_timeout', '5000', true);
     END IF;
     RETURN final;
 END;
