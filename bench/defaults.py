@@ -9,6 +9,7 @@ import json
 import time
 import urllib.request
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -23,7 +24,8 @@ LEAST_TASKS = 50
 JOBS_PER_COMMIT = 500
 WITHIN_S = 600.0
 POLL_S = 0.02
-#: A task passes these in this order.
+REQUEST = {"intent": "nothing", "payload": {}, "lifecycle": "board", "run": True}
+#: A board task passes these in this order.
 OPEN = ("todo", "doing")
 APP = """\
 from detent import App, Run
@@ -82,12 +84,22 @@ def _defaults(count: int) -> tuple[float, int]:
         (place / "work.py").write_text(APP, "utf-8")
         with running(place, str(place / "detent.db"), "--app", "work:app") as url:
             token = (place / "token").read_text("ascii").strip()
-            line = json.dumps({"intent": "nothing", "payload": {}, "run": True})
+            line = json.dumps(REQUEST)
             begun = time.perf_counter()
             _send(url, token, "/api/bulk/lines", "\n".join([line] * count).encode())
             _await_done(url, token, begun + WITHIN_S)
             took_s = time.perf_counter() - begun
+        _check_done(place / "detent.db", count)
         return took_s, sum(file.stat().st_size for file in place.glob("detent.db*"))
+
+
+def _check_done(path: Path, count: int) -> None:
+    """All tasks must have ended: a task of another lifecycle has other open states."""
+    database = apsw.Connection(str(path))
+    [(done,)] = database.execute("SELECT count(*) FROM ended_tasks WHERE state = 'done'")
+    database.close()
+    if done != count:
+        raise RuntimeError(f"{done} of {count} tasks are done")
 
 
 def _await_done(url: str, token: str, until_s: float) -> None:

@@ -13,6 +13,7 @@ from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
 from detent.engine.plain_jobs import SetPlan
 from detent.store import commit_body
+from detent.store.logged_commit import LoggedCommit, RecentCommits
 from detent.store.sqlite import leases
 from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
@@ -107,6 +108,29 @@ def blanking_touches_a_row_of_the_template() -> Patches:
     yield patch.object(commit_body, "_without", all_rows)
 
 
+def recent_commits_skip_one() -> Patches:
+    """A commit that is kept in memory lacks its last event."""
+    commit = RecentCommits.commit
+
+    def short(self: RecentCommits, first: int, *row: Any) -> LoggedCommit:
+        known = {each for each, _ in self._kept}
+        found = commit(self, first, *row)
+        return LoggedCommit.of(found.events()[:-1]) if first in known else found
+
+    yield patch.object(RecentCommits, "commit", short)
+
+
+def recent_commits_are_never_read_again() -> Patches:
+    """A commit is found in memory by its position, also after it was blanked."""
+    commit = RecentCommits.commit
+
+    def stale(self: RecentCommits, first: int, *row: Any) -> LoggedCommit:
+        known = [each for (position, _), each in self._kept.items() if position == first]
+        return known[0] if known else commit(self, first, *row)
+
+    yield patch.object(RecentCommits, "commit", stale)
+
+
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -119,6 +143,8 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
     template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
     blanking_touches_a_row_of_the_template: "a_task_of_a_batch_is_deleted_alone",
+    recent_commits_skip_one: "a_process_reads_the_log_as_a_new_one_does",
+    recent_commits_are_never_read_again: "a_process_reads_the_log_as_a_new_one_does",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

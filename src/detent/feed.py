@@ -21,6 +21,8 @@ POLL_S = 1.0
 
 #: Delivers a batch of events. If it raises, the batch is delivered again.
 Deliver = Callable[[Sequence[LoggedEvent]], object]
+#: Given a cursor, returns the position up to which no event needs to be delivered.
+PassOver = Callable[[int], int]
 
 
 def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
@@ -42,13 +44,25 @@ class Tail:
     next step reads and delivers it again.
     """
 
-    def __init__(self, store: Store, deliver: Deliver, after: int) -> None:
+    def __init__(
+        self, store: Store, deliver: Deliver, after: int, pass_over: PassOver | None = None
+    ) -> None:
         self.store = store
         self.deliver = deliver
         self.cursor = after
+        self.pass_over = pass_over
 
     def step(self) -> int:
-        """Read one batch and deliver it; the number of its events, 0 at the end of the log."""
+        """Read one batch and deliver it; the number of its events, 0 at the end of the log.
+
+        Events that need not be delivered are not read; then the number is less than that of a full
+        batch.
+        """
+        before = self.cursor
+        if self.pass_over is not None:
+            self.cursor = self.pass_over(before)
+        if self.cursor > before:
+            return 1
         batch = read(self.store, self.cursor)
         if batch:
             self.deliver(batch)
@@ -72,9 +86,10 @@ class Follower:
         *,
         poll_s: float = POLL_S,
         pause_s: Callable[[], float] = lambda: 0.0,
+        pass_over: PassOver | None = None,
     ) -> None:
         self.stopping = threading.Event()
-        self._tail = Tail(store, deliver, 0)
+        self._tail = Tail(store, deliver, 0, pass_over)
         self._name = name
         self._poll_s, self._pause_s = poll_s, pause_s
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)

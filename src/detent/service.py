@@ -157,7 +157,14 @@ def duties(settings: Settings) -> list[Duty]:
     return [
         Duty("due", settings.keeper_interval_ms, timers.run),
         Duty("intake", settings.keeper_interval_ms, intake_drain.run),
-        Duty("seal", settings.keeper_interval_ms, chain_blocks.run),
+        Duty(
+            "seal",
+            settings.keeper_interval_ms,
+            chain_blocks.run,
+            share=0.05,
+            full=chain_blocks.MAX_ROWS,
+            max_ms=chain_blocks.MAX_PAUSE_MS,
+        ),
         Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
         Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
         Duty("schedules", settings.keeper_interval_ms, scheduler.run),

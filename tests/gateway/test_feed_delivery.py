@@ -10,8 +10,10 @@ import httpx2
 import pytest
 from websockets.sync.client import ClientConnection
 
+from detent import feed
 from detent.errors import Unavailable
 from detent.gateway import feed_hub, feed_messages
+from detent.store.port import Store
 from tests.gateway.installation import DEADLINE_S, Installation, until
 from tests.gateway.readers import positions, read_to, socket_to, submit
 
@@ -125,8 +127,11 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
         return right(*given)
 
     monkeypatch.setattr(feed_hub, "with_lifecycles", hold)
-    submit(owner, 3)
-    until(held.is_set)
+    with socket_to(gateway) as follower:  # without a reader, the hub reads nothing
+        follower.recv(timeout=DEADLINE_S)
+        until(lambda: bool(gateway.hub._live))
+        submit(owner, 3)
+        until(held.is_set)
     ahead = gateway.head()
     assert gateway.hub.position < ahead
     with socket_to(gateway, f"?cursor={ahead}") as connection:
@@ -137,3 +142,44 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
         found = positions(read_to(connection, gateway.head()))
     assert hello == [{"type": "hello", "cursor": ahead}]
     assert found == gateway.log(ahead)
+
+
+def test_without_readers_the_hub_reads_no_events(
+    gateway: Installation, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(lambda: gateway.hub.position == gateway.head())
+    read, seen = feed.read, list[int]()
+
+    def note(store: Store, after: int, *more: Any) -> Any:
+        found = read(store, after, *more)
+        if in_the_hubs_thread():
+            seen.extend(each.position for each in found)
+        return found
+
+    monkeypatch.setattr(feed, "read", note)
+    submit(owner, 3)
+    until(lambda: gateway.hub.position == gateway.head())
+    assert seen == []
+
+
+def test_a_reader_that_joins_while_the_hub_moves_on_misses_nothing(
+    gateway: Installation, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(lambda: gateway.hub.position == gateway.head())
+    before, head = gateway.head(), feed.head
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(store: Store) -> int:
+        end = head(store)
+        if in_the_hubs_thread() and end > before:
+            held.set()
+            assert go_on.wait(DEADLINE_S)
+        return end
+
+    monkeypatch.setattr(feed, "head", hold)
+    submit(owner, 3)
+    until(held.is_set)
+    with socket_to(gateway, f"?cursor={before}") as connection:
+        until(lambda: bool(gateway.hub._live))
+        go_on.set()
+        assert positions(read_to(connection, gateway.head())) == gateway.log(before)

@@ -121,7 +121,14 @@ def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
 
 @pytest.mark.parametrize(("share", "pause_us"), [(None, 1_000_000), (0.05, 40_000_000)])
 def test_a_count_that_takes_long_is_made_less_often(share: float | None, pause_us: int) -> None:
-    assert _pause_us(Duty("count", 1_000, lambda _: 1, share), took_s=2.0) == pause_us
+    assert _pause_us(Duty("count", 1_000, lambda _: 1, share), took_s=2.0, did=1) == pause_us
+
+
+@pytest.mark.parametrize(("did", "pause_us"), [(9, 5_000_000), (10, 1_000_000)])
+def test_a_pass_with_more_to_do_is_not_delayed(did: int, pause_us: int) -> None:
+    duty = Duty("seal", 1_000, lambda _: 1, 0.05, full=10, max_ms=5_000)
+    assert _pause_us(duty, took_s=2.0, did=did) == pause_us
+    assert _pause_us(duty, took_s=0.1, did=9) == 2_000_000
 
 
 def test_the_mean_duration_is_that_of_runs_that_ended(core: Core, clock: VirtualClock) -> None:

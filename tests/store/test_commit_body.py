@@ -1,8 +1,11 @@
 """The body of a commit: what is written is read, split and blanked without a change of digests."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from detent.kernel import events as e
-from detent.store import commit_body
-from detent.store.codec import event_digest, event_rows
+from detent.store import commit_body, event_template
+from detent.store.codec import data_digest, event_digest, event_rows, to_json
 from detent.store.types import LoggedEvent, NewEvent
 
 AT = 1_000
@@ -90,13 +93,19 @@ def test_a_logged_event_becomes_the_same_body() -> None:
 # ---- templates -------------------------------------------------------------------------------
 
 ENTRIES = [
-    ["job_created", 1, None, "ann", f'{{"root_id":"{commit_body.ID}","p":"{commit_body.VALUE}"}}'],
-    ["run_started", 1, f"{commit_body.ID}-r1", "worker:w", "{}"],
+    [
+        "job_created",
+        1,
+        None,
+        "ann",
+        f'{{"root_id":"{event_template.ID}","p":"{event_template.VALUE}"}}',
+    ],
+    ["run_started", 1, f"{event_template.ID}-r1", "worker:w", "{}"],
 ]
 
 
 def with_template(names: str, value: str = '{"n":"é \ue000i"}') -> str:
-    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
+    form = commit_body.template([[event_template.ID, 1, "p", ENTRIES]])
     rows = [f'["{name}",{value}]' for name in names]
     [(text, events, count)] = commit_body.encode_rows(form, 2, rows)
     assert (events, count) == (2 * len(names), len(names))
@@ -133,7 +142,7 @@ def test_a_blanked_row_leaves_the_template() -> None:
 
 
 def test_rows_of_a_template_are_split() -> None:
-    form = commit_body.template([[commit_body.ID, 1, "p", ENTRIES]])
+    form = commit_body.template([[event_template.ID, 1, "p", ENTRIES]])
     value = '"' + "é" * (commit_body.MAX_BYTES // 5) + '"'
     bodies = list(commit_body.encode_rows(form, 2, [f'["{name}",{value}]' for name in "abcde"]))
     assert [(events, rows) for _, events, rows in bodies] == [(4, 2), (4, 2), (2, 1)]
@@ -144,3 +153,49 @@ def test_rows_of_a_template_are_split() -> None:
     assert found == [
         each for at, name in enumerate("abcde") for each in filled(name, 2 * at + 1, value)
     ]
+
+
+texts = st.lists(
+    st.sampled_from(["a", "é", "%", "%s", '"', "\\", "\n", "{", "\ue000i", "\ue000v"])
+).map("".join)
+json_texts = texts.map(to_json)
+
+
+@given(
+    st.lists(st.tuples(texts, json_texts, json_texts), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["ID", "VALUE", "SECOND", "%", "%s", "é\\", "x"]), max_size=6),
+    st.sampled_from([None, f"{event_template.ID}-r1", "100%s"]),
+    st.sampled_from(["p", "%d", f"{event_template.MARK}i"]),
+)
+def test_digests_of_templates_are_those_of_their_events(
+    rows: list[tuple[str, str, str]], pieces: list[str], subject: str | None, project: str
+) -> None:
+    marks = {
+        "ID": event_template.ID,
+        "VALUE": f'"{event_template.VALUE}"',
+        "SECOND": f'"{event_template.SECOND}"',
+    }
+    data = "".join(marks.get(each, each) for each in pieces)
+    entries = [["job_created", 1, subject, "100%", data], ["job_ended", 1, None, "b", "{}"]]
+    form = commit_body.template([[f"{event_template.ID}-j1", 3, project, entries]])
+    written = [f"[{to_json(name)},{value},{second}]" for name, value, second in rows]
+    [(text, _, _)] = commit_body.encode_rows(form, 2, written)
+    events = commit_body.decode(text, AT, 5)
+    assert [each.position for each in events] == list(range(5, 5 + 2 * len(rows)))
+    assert [each.data for each in events[::2]] == [expected(data, *row) for row in rows]
+    assert [each.stream for each in events[::2]] == [f"{name}-j1" for name, _, _ in rows]
+    digests = commit_body.digests_of(commit_body.decode_parts(text), AT)
+    assert list(digests) == list(map(data_digest, events))
+
+
+def expected(data: str, name: str, value: str, second: str) -> str:
+    """The data of a row, part by part: the first `VALUE` is replaced."""
+    before, mark, after = data.partition(f'"{event_template.VALUE}"')
+    filled_parts = [
+        second.join(
+            part.replace(event_template.ID, name)
+            for part in each.split(f'"{event_template.SECOND}"')
+        )
+        for each in (before, after)
+    ]
+    return (value if mark else "").join(filled_parts)

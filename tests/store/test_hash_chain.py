@@ -15,6 +15,7 @@ from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.service import duties
 from detent.settings import Settings
+from detent.store.codec import data_digest
 from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
@@ -172,7 +173,7 @@ def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: Sq
     hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
-    kept = hash_chain._digest(first).hex()
+    kept = data_digest(first).hex()
     alter(
         sqlite,
         f"UPDATE events SET data = replace(data, '1', '2'), digest = x'{kept}' WHERE position = 1",
@@ -370,7 +371,7 @@ def test_work_that_was_blanked_without_being_deleted_is_found(sqlite: SqliteStor
     hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
-    digest = hash_chain._digest(first).hex()
+    digest = data_digest(first).hex()
     alter(sqlite, f"UPDATE events SET data = '', digest = x'{digest}' WHERE position = 1")
     assert chain(sqlite).breaks == []
     assert (job, "job", "row") in {(d.stream, d.what, d.field) for d in verify(sqlite).differences}

@@ -21,7 +21,8 @@ from detent.kernel.decide import decide
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.world import RUNS, World
 from detent.store.codec import event_rows, from_json
-from detent.store.commit_body import ID, MARK, SECOND, VALUE, template
+from detent.store.commit_body import template
+from detent.store.event_template import ID, MARK, SECOND, VALUE
 from detent.store.job_sets import JobSet
 from detent.store.types import Changes
 

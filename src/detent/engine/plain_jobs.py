@@ -24,7 +24,7 @@ from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.store.codec import to_json
-from detent.store.commit_body import ID, MARK
+from detent.store.event_template import ID, MARK
 from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate

@@ -9,9 +9,10 @@ fails, the batch is delivered again.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import anyio.to_thread
 
@@ -105,7 +106,13 @@ class FeedHub:
         self.position = 0
         self._moved = asyncio.Event()
         self._to_wake: deque[Reader] = deque()
-        self._follower = feed.Follower(store, "detent-feed", self._deliver, pause_s=self._pause_s)
+        self._follower = feed.Follower(
+            store,
+            "detent-feed",
+            self._deliver,
+            pause_s=self._pause_s,
+            pass_over=self._pass_over,
+        )
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -129,29 +136,34 @@ class FeedHub:
         """Deliver a batch on the event loop; returns after the delivery, raises if it failed."""
         found = with_lifecycles(self.store, batch)
         failpoints.hit("feed.read")
+        self._on_loop(partial(self._publish, found))
+
+    def _pass_over(self, cursor: int) -> int:
+        """Move to the end of the log without reading it, unless a reader has caught up."""
+        if not self._live:
+            end = feed.head(self.store)
+            if end > cursor:
+                self._on_loop(partial(self._move_without_readers, end))
+        return self.position
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        """Call a function on the event loop; returns after it has ended, raises if it failed."""
         done: Future[None] = Future()
         try:
-            self._loop.call_soon_threadsafe(self._publish_for, done, found)
+            self._loop.call_soon_threadsafe(_call_for, done, call)
         except RuntimeError:
             self._follower.stop()  # the loop has ended, and with it every reader
         while not done.done():
             if self._follower.stopping.is_set():
                 raise Unavailable("The gateway is stopping.", retry_after_s=1)
-            wait([done], CHECK_S)
+            with suppress(TimeoutError):
+                done.exception(CHECK_S)
         done.result()
 
     def _pause_s(self) -> float:
         return min(MAX_PAUSE_S, max(MIN_PAUSE_S, PAUSE_PER_READER_S * len(self.readers)))
 
     # -- the loop --------------------------------------------------------------------------
-
-    def _publish_for(self, done: "Future[None]", batch: list[FeedEvent]) -> None:
-        try:
-            self._publish(batch)
-        except Exception as error:
-            done.set_exception(error)
-        else:
-            done.set_result(None)
 
     def _publish(self, batch: list[FeedEvent]) -> None:
         """Send a batch to every reader that has caught up; without readers nothing is encoded.
@@ -168,6 +180,14 @@ class FeedHub:
         for group, news in made:
             if news is not None:
                 self._enqueue_for(group, news)
+        self._move(position)
+
+    def _move_without_readers(self, position: int) -> None:
+        """Move without a delivery. A reader that has just caught up needs the events."""
+        if not self._live:
+            self._move(position)
+
+    def _move(self, position: int) -> None:
         self.position = position
         self._moved.set()
         self._moved = asyncio.Event()
@@ -298,3 +318,12 @@ class FeedHub:
         batch = encoded(with_lifecycles(self.store, found))
         failpoints.hit("feed.history")
         return batch
+
+
+def _call_for(done: "Future[None]", call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)

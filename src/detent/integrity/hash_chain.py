@@ -7,15 +7,17 @@ rewrites the events and the chain together, and it detects a removed end of the 
 anchor that is kept elsewhere.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from detent.errors import Broken, Refused
 from detent.kernel.events import SYSTEM, LimitsNoted, Record
-from detent.store.codec import event_digest
-from detent.store.log_walk import BATCH, batches
+from detent.store.codec import data_digest
+from detent.store.log_walk import BATCH, batches, commits
+from detent.store.logged_commit import LoggedCommit
 from detent.store.port import ReadTransaction, Store, WriteTransaction
+from detent.store.rows import END_OF_LOG
 from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TOMBSTONES, TRIMMED
 from detent.store.types import ChainBlock, Changes, LoggedEvent, NewEvent
 
@@ -84,14 +86,18 @@ def next_chain_block(view: ReadTransaction, max_events: int = MAX_EVENTS) -> Cha
             f"The chain blocks after position {after} were removed. New ones would hide that.",
             hint="Run `detent verify`: it reports what is missing and what to check.",
         )
-    events = view.events(after, max_events)
-    if not events:
+    sealed = _Range(value)
+    for commit in view.commits(after, max_events):
+        if sealed.count + commit.last - max(after, commit.first - 1) <= max_events:
+            sealed.add(commit, after)
+            continue
+        if not sealed.count:
+            begin = max(after, commit.first - 1)
+            sealed.add(commit, begin, begin + max_events)
+        break
+    if not sealed.count:
         return None
-    end = view.commit_boundary(events[-1].position)
-    if events[0].position <= end < events[-1].position:
-        events = [event for event in events if event.position <= end]
-    first, end = events[0].position, events[-1].position
-    return ChainBlock(first, end, len(events), chained(value, events), view.now())
+    return ChainBlock(sealed.first, sealed.last, sealed.count, sealed.value, view.now())
 
 
 def put(tx: WriteTransaction, block: ChainBlock) -> None:
@@ -128,14 +134,16 @@ def extend_chain(store: Store) -> int:
 
 def chained(value: bytes, events: Iterable[LoggedEvent]) -> bytes:
     """The chain's value after these events; it does not depend on where chain blocks end."""
-    for event in events:
-        value = sha256(value + _digest(event)).digest()
-    return value
+    return _chained(value, map(data_digest, events))[1]
 
 
-def _digest(event: LoggedEvent) -> bytes:
-    """The digest of an event's data; the stored digest is used only if the data was blanked."""
-    return event_digest(event._replace(digest=None) if event.data else event)
+def _chained(value: bytes, digests: Iterable[bytes]) -> tuple[int, bytes]:
+    """The number of digests, and the chain's value after them."""
+    count, hashed = 0, sha256
+    for digest in digests:
+        value = hashed(value + digest).digest()
+        count += 1
+    return count, value
 
 
 # ---- checking ----------------------------------------------------------------------------------
@@ -159,10 +167,8 @@ def check(view: ReadTransaction, progress: Progress | None = None) -> Chain:
         position, value = _begin_after(view, base, found)
     for block in _chain_blocks(view, position):
         ranged = _Range(value)
-        for events in batches(view, position, upto=block.to_position):
-            ranged.add(events)
-            if progress is not None:
-                progress("chain", events[-1].position)
+        for some in commits(view, position, block.to_position):
+            ranged.add_all(some, position, block.to_position, progress)
         found += _differing(block, ranged)
         late = ranged.oldest is not None and block.at - ranged.oldest > LATE_US
         if late and accepted.get(str(block.to_position)) != block.chain.hex():
@@ -182,22 +188,34 @@ class _Range:
         self.first = self.last = self.count = 0
         self.oldest: int | None = None
 
-    def add(self, events: Sequence[LoggedEvent]) -> None:
-        self.first = self.first or events[0].position
-        self.last = events[-1].position
-        self.count += len(events)
-        self.value = chained(self.value, events)
-        oldest = min(event.at for event in events)
-        self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
+    def add_all(
+        self, some: Iterable[LoggedCommit], after: int, upto: int, progress: Progress | None
+    ) -> None:
+        for commit in some:
+            self.add(commit, after, upto)
+        if progress is not None:
+            progress("chain", self.last)
+
+    def add(self, commit: LoggedCommit, after: int, upto: int = END_OF_LOG) -> None:
+        """Add the events of a commit after a position, up to another one."""
+        first, oldest = max(commit.first, after + 1), commit.oldest
+        if after < commit.first and commit.last <= upto:
+            count, self.value = _chained(self.value, commit.digests())
+        else:
+            events = commit.between(after, upto)
+            count, self.value = len(events), chained(self.value, events)
+            oldest = min((event.at for event in events), default=oldest)
+        if count:
+            self.first, self.last = self.first or first, first + count - 1
+            self.count += count
+            self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
 
 
 def _tail(view: ReadTransaction, position: int, progress: Progress | None) -> _Range:
     """The events after the last chain block."""
     tail = _Range(START)
-    for events in batches(view, position):
-        tail.add(events)
-        if progress is not None:
-            progress("chain", events[-1].position)
+    for some in commits(view, position):
+        tail.add_all(some, position, END_OF_LOG, progress)
     return tail
 
 

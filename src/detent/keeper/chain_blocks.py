@@ -8,6 +8,8 @@ from detent.store.types import ChainBlock
 
 #: The maximum number of blocks in one pass; a log without a chain takes several passes.
 MAX_ROWS = 10
+#: The maximum time between two passes under load; a minute later an event counts as sealed late.
+MAX_PAUSE_MS = 5_000
 
 
 def run(core: Core) -> int:

@@ -24,6 +24,10 @@ class Duty:
     run: Callable[[Core], int]
     #: The maximum share of time that the duty may take; None for no maximum.
     share: float | None = None
+    #: A pass that did this much has more to do: the share does not delay the next one.
+    full: int | None = None
+    #: The share delays a pass no longer than this.
+    max_ms: int | None = None
 
 
 class Keeper(PeriodicThread):
@@ -57,8 +61,10 @@ class Keeper(PeriodicThread):
         for duty in self.duties:
             if self.next_at[duty.name] <= now:
                 begun_s = time.monotonic()
-                done += self._run(duty)
-                self.next_at[duty.name] = now + _pause_us(duty, time.monotonic() - begun_s)
+                did = self._run(duty)
+                pause_us = _pause_us(duty, time.monotonic() - begun_s, did)
+                self.next_at[duty.name] = now + pause_us
+                done += did
         return done
 
     def _run(self, duty: Duty) -> int:
@@ -80,7 +86,10 @@ class Keeper(PeriodicThread):
         return self.core.settings.keeper_interval_ms / 1_000
 
 
-def _pause_us(duty: Duty, took_s: float) -> int:
+def _pause_us(duty: Duty, took_s: float, did: int) -> int:
     """The minimum time from the begin of a pass of a duty to the next."""
     least = duty.every_ms * 1_000
-    return least if duty.share is None else max(least, round(took_s / duty.share * 1_000_000))
+    if duty.share is None or (duty.full is not None and did >= duty.full):
+        return least
+    pause = round(took_s / duty.share * 1_000_000)
+    return max(least, pause if duty.max_ms is None else min(pause, duty.max_ms * 1_000))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from detent.integrity.hash_chain import trimmed
 from detent.operations.context import Core
 from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
-from detent.store.log_walk import batches
+from detent.store.log_walk import commits
 from detent.store.port import ReadTransaction, WriteTransaction
-from detent.store.types import LoggedEvent, Query
+from detent.store.types import Query
 
 log = logging.getLogger("detent.keeper")
 
@@ -115,16 +116,18 @@ def _count_all(view: ReadTransaction) -> dict[str, int]:
 def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the runs that ended since the stored count; deleted runs stay counted."""
     position, runs = before["position"], Counter(before["runs"])
-    for batch in batches(view, position):
-        runs.update(ENDED[event.name] for event in batch if event.name in ENDED and _counts(event))
-        position = batch[-1].position
+    for commit in chain.from_iterable(commits(view, position)):
+        for name, data, count in commit.kinds_after(position, ENDED):
+            if _counts(name, data):
+                runs[ENDED[name]] += count
+        position = commit.last
     return {"position": position, "runs": dict(runs)}
 
 
-def _counts(event: LoggedEvent) -> bool:
+def _counts(name: str, data: str) -> bool:
     """Whether the end of a run is counted: a suspended run continues in another run."""
-    suspends = event.name == "run_succeeded" and event.data
-    return not suspends or json.loads(event.data).get("outcome") != "suspended"
+    suspends = name == "run_succeeded" and data
+    return not suspends or json.loads(data).get("outcome") != "suspended"
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -101,6 +101,13 @@ def event_digest(event: LoggedEvent) -> bytes:
     return sha256(_encode(event[1:10])).digest()
 
 
+def data_digest(event: LoggedEvent) -> bytes:
+    """The digest of an event's data; the stored digest is used only if the data was blanked."""
+    if event.digest is not None and not event.data:
+        return event.digest
+    return sha256(_encode(event[1:10])).digest()
+
+
 def not_json(error: Exception) -> Invalid:
     """The refusal of a value that JSON cannot represent."""
     return Invalid(f"A value cannot be encoded as JSON: {error}.", field="payload")

@@ -20,25 +20,21 @@ subject may. The data of an entry is a text: the JSON text of the data, in which
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.store.codec import NOT_JSON, event_digest, not_json
+from detent.store.codec import NOT_JSON, data_digest, event_digest, not_json
+from detent.store.event_template import Row, TemplateGroup, digest_texts, fill
 from detent.store.table_names import TOMBSTONES
 from detent.store.types import LoggedEvent, NewEvent
 
 #: A transaction with more than this is written as several commits, so that the history of one
 #: stream does not read many other streams. One group is never split.
 MAX_BYTES = 64 * 1_024
-
-#: What begins every mark in a template. Nothing else in a template contains it.
-MARK = "\ue000"
-#: The marks for the id and for the values of a row.
-ID, VALUE, SECOND = f"{MARK}i", f"{MARK}v", f"{MARK}w"
-_QUOTED_VALUE, _QUOTED_SECOND = f'"{VALUE}"', f'"{SECOND}"'
 
 _encode = msgspec.json.Encoder().encode
 
@@ -51,7 +47,7 @@ class Body(NamedTuple):
     streams: Sequence[str]
 
 
-class Entry(msgspec.Struct, array_like=True):
+class Entry(msgspec.Struct, array_like=True, gc=False):
     """An event in a group."""
 
     name: str
@@ -63,37 +59,7 @@ class Entry(msgspec.Struct, array_like=True):
     digest: str | None = None
 
 
-class TemplateEntry(msgspec.Struct, array_like=True):
-    """An event in a template."""
-
-    name: str
-    schema: int
-    subject: str | None
-    actor: str
-    data: str
-
-
-class TemplateGroup(msgspec.Struct, array_like=True):
-    """The events of one stream in a template."""
-
-    stream: str
-    version: int
-    project: str
-    entries: list[TemplateEntry]
-
-    def stream_of(self, row: "Row") -> str:
-        return row.id + self.stream[len(ID) :]
-
-
-class Row(msgspec.Struct, array_like=True):
-    """What differs between the tasks or jobs of a template."""
-
-    id: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
-    second: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class Part(msgspec.Struct, array_like=True):
+class Part(msgspec.Struct, array_like=True, gc=False):
     """A part as it is written: it begins with the stream of a group, or with a template."""
 
     first: str | list[TemplateGroup]
@@ -113,6 +79,7 @@ class Group(NamedTuple):
 
 _decode = msgspec.json.Decoder(list[Part]).decode
 _NULL = msgspec.Raw(b"null")
+_new: Any = tuple.__new__
 
 
 def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
@@ -159,37 +126,70 @@ def _with_rows(text: str, rows: Sequence[str]) -> str:
 
 def decode(text: str | bytes, at: int, position: int) -> list[LoggedEvent]:
     """All events of a body; `position` is that of the first one."""
-    return _events(_decode(text), at, position, None)
+    return events_of(_decode(text), at, position)
 
 
 def decode_streams(
     text: str | bytes, at: int, position: int, streams: Collection[str]
 ) -> list[LoggedEvent]:
     """The events of some streams of a body; `position` is that of the body's first event."""
-    return _events(_decode(text), at, position, streams)
+    return events_of(_decode(text), at, position, streams)
 
 
-def _events(
-    parts: Iterable[Part], at: int, position: int, streams: Collection[str] | None
+def decode_parts(text: str | bytes) -> list[Part]:
+    """The parts of a body; `events_of`, `digests_of` and `kinds_of` read them."""
+    return _decode(text)
+
+
+def events_of(
+    parts: Iterable[Part], at: int, position: int, streams: Collection[str] | None = None
 ) -> list[LoggedEvent]:
     """The events of parts; None for the streams means all."""
     found: list[LoggedEvent] = []
     for part in parts:
         if isinstance(part.first, list):
-            for row in _rows(part):
-                for group in part.first:
-                    if streams is None or group.stream_of(row) in streams:
-                        found += _filled(group, row, at, position)
-                    position += len(group.entries)
+            rows = _rows(part)
+            found += fill(part.first, rows, at, position, streams)
+            position += len(rows) * sum(len(group.entries) for group in part.first)
             continue
         if streams is None or part.first in streams:
-            own = _group(part)
-            found += [
-                _logged(own, entry, version, at, position + place)
-                for place, (version, entry) in enumerate(enumerate(own.entries, own.version))
-            ]
+            found += _logged_group(_group(part), at, position)
         position += len(part.entries)
     return found
+
+
+def digests_of(parts: Iterable[Part], at: int) -> Iterator[bytes]:
+    """The digests of the events of parts in the hash chain, in their order.
+
+    They are computed from the data; the digest beside it is used only if the data was blanked.
+    """
+    for part in parts:
+        if isinstance(part.first, list):
+            for text in digest_texts(part.first, _rows(part), at):
+                yield sha256(text).digest()
+            continue
+        for event in _logged_group(_group(part), at, 0):
+            yield data_digest(event)
+
+
+def kinds_of(parts: Iterable[Part], names: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """The events with these names: the name, the data, and how many there are of it.
+
+    The data of a template is given once, with its marks.
+    """
+    for part in parts:
+        if isinstance(part.first, list):
+            count = len(_rows(part))
+            entries = [each for group in part.first for each in group.entries]
+            yield from ((each.name, each.data, count) for each in entries if each.name in names)
+        else:
+            yield from ((each.name, _text(each), 1) for each in part.entries if each.name in names)
+
+
+def oldest_of(parts: Iterable[Part], at: int) -> int:
+    """The time of the oldest event; that of the commit if no event has its own."""
+    times = [each.at for part in parts for each in part.entries if each.at is not None]
+    return min(at, *times) if times else at
 
 
 def _rows(part: Part) -> list[Row]:
@@ -201,26 +201,37 @@ def _group(part: Part) -> Group:
     return Group(stream, version if isinstance(version, int) else 1, part.project, part.entries)
 
 
-def _filled(group: TemplateGroup, row: Row, at: int, position: int) -> list[LoggedEvent]:
-    """The events of one stream of a row of a template."""
-    stream, found = group.stream_of(row), []
-    for place, entry in enumerate(group.entries):
-        data = entry.data
-        if MARK in data:
-            data = _filled_data(data, row)
-        subject = None if entry.subject is None else entry.subject.replace(ID, row.id)
-        where = (position + place, stream, group.version + place, group.project)
-        name, schema, actor = entry.name, entry.schema, entry.actor
-        found.append(LoggedEvent(*where, name, schema, subject, at, actor, data, None))
-    return found
+def _logged_group(group: Group, at: int, position: int) -> list[LoggedEvent]:
+    stream, version, project, entries = group
+    new, kind = _new, LoggedEvent
+    return [
+        new(
+            kind,
+            (
+                position + place,
+                stream,
+                version + place,
+                project,
+                each.name,
+                each.schema,
+                each.subject,
+                at if each.at is None else each.at,
+                each.actor,
+                _text(each),
+                None if each.digest is None else bytes.fromhex(each.digest),
+            ),
+        )
+        for place, each in enumerate(entries)
+    ]
 
 
-def _filled_data(data: str, row: Row) -> str:
-    """The data of an event of a row. The values come last: they may contain marks."""
-    data = data.replace(ID, row.id)
-    before, value, after = data.partition(_QUOTED_VALUE)
-    parts = [each.replace(_QUOTED_SECOND, bytes(row.second).decode()) for each in (before, after)]
-    return (bytes(row.value).decode() if value else "").join(parts)
+def _text(entry: Entry) -> str:
+    """The text of the data, empty if it was blanked.
+
+    A digest beside data is ignored: the hash chain is computed from the data.
+    """
+    text = str(entry.data, "utf-8")
+    return "" if text == "null" and entry.digest is not None else text
 
 
 def blank(text: str | bytes, at: int, streams: Collection[str]) -> str:
@@ -251,7 +262,7 @@ def _without(
             continue
         for row in some:
             for each in form:
-                entries = [_from_event(event, at) for event in _filled(each, row, at, 0)]
+                entries = [_from_event(event, at) for event in fill([each], [row], at, 0)]
                 group = Group(each.stream_of(row), each.version, each.project, entries)
                 if group.stream in streams:
                     _blank_group(group, at)
@@ -292,17 +303,6 @@ def _body(texts: Sequence[bytes], count: int, streams: Sequence[str]) -> Body:
     return Body(f"[{b','.join(texts).decode()}]", count, streams)
 
 
-def _logged(group: Group, entry: Entry, version: int, at: int, position: int) -> LoggedEvent:
-    name, schema, subject, actor = entry.name, entry.schema, entry.subject, entry.actor
-    when = at if entry.at is None else entry.at
-    text = bytes(entry.data)
-    # A digest beside data is ignored: the hash chain is computed from the data.
-    data = "" if entry.digest is not None and text == b"null" else text.decode()
-    digest = bytes.fromhex(entry.digest) if entry.digest is not None else None
-    where = (position, group.stream, version, group.project)
-    return LoggedEvent(*where, name, schema, subject, when, actor, data, digest)
-
-
 def _from_event(event: LoggedEvent, at: int) -> Entry:
     when = None if event.at == at else event.at
     what = (event.name, event.schema, event.subject, event.actor)
@@ -311,7 +311,8 @@ def _from_event(event: LoggedEvent, at: int) -> Entry:
 
 
 def _blank_entry(group: Group, entry: Entry, version: int, at: int) -> None:
-    entry.digest = event_digest(_logged(group, entry, version, at, 0)).hex()
+    (event,) = _logged_group(group._replace(version=version, entries=[entry]), at, 0)
+    entry.digest = event_digest(event).hex()
     entry.data = _NULL
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from detent.store.port import LogReader
+from detent.store.logged_commit import LoggedCommit
+from detent.store.port import LogReader, ReadTransaction
 from detent.store.types import LoggedEvent
 
 BATCH = 1_000
@@ -17,6 +18,15 @@ def batches(
         after = events[-1].position
         if not after:
             return  # events of a stream without a position come last, and all of them
+
+
+def commits(
+    view: ReadTransaction, after: int = 0, upto: int | None = None
+) -> Iterator[Sequence[LoggedCommit]]:
+    """The commits with events after a position, up to another one or to the end, in batches."""
+    while some := view.commits(after, BATCH, upto):
+        yield some
+        after = some[-1].last
 
 
 def all_committed(view: LogReader) -> Iterator[Sequence[LoggedEvent]]:

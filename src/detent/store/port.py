@@ -12,6 +12,7 @@ from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step,
 from detent.kernel.plan import Plan
 from detent.store.blobs import Blobs, Outputs
 from detent.store.job_sets import JobSets
+from detent.store.logged_commit import LoggedCommit
 from detent.store.types import (
     Candidate,
     ChainBlock,
@@ -47,6 +48,12 @@ class LogReader(Protocol):
 
 class ReadTransaction(LogReader, Protocol):
     """A consistent view of the store. Ids that do not exist are absent from the result."""
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> Sequence[LoggedCommit]:
+        """The commits with the first `limit` events after a position.
+
+        The first may begin at or before that position, and the last may end after `upto`.
+        """
 
     def version_of(self, stream: str) -> int:
         """The version of the last event of a stream; 0 if the log has none of it."""

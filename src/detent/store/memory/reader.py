@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
 from detent.store.clock import Moment
+from detent.store.logged_commit import LoggedCommit
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
 from detent.store.rows import resource_from
@@ -56,6 +57,9 @@ class MemoryReader:
         end = len(log) if upto is None else bisect_right(log, upto, key=_position)
         shown = log[bisect_right(log, after, key=_position) : end]
         return [each for each in shown if stream is None or each.stream == stream][:limit]
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> Sequence[LoggedCommit]:
+        return [LoggedCommit.of([event]) for event in self.events(after, limit, upto=upto)]
 
     def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
         return [block for block in self._tables.chain_blocks if block.to_position > after][:limit]

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from detent.store.codec import from_json
 from detent.store.layout_upgrade import Progress
+from detent.store.logged_commit import LoggedCommit, as_commits
 from detent.store.postgres import schema
 from detent.store.postgres.address import Address
 from detent.store.postgres.error_mapping import explained
@@ -110,6 +111,9 @@ class OldLog:
             EVENTS, [after, END_OF_LOG if upto is None else upto, limit]
         )
         return [LoggedEvent._make(row) for row in rows]
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
+        return as_commits(self.events(after, limit, upto=upto))
 
     def rows(self, table: str) -> Mapping[str, Any]:
         named = self._connection.execute(NAMED.format(table=sql.Identifier(table)))

@@ -10,6 +10,7 @@ from detent.kernel.plan import Plan
 from detent.store import commit_body, list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
+from detent.store.logged_commit import LoggedCommit, RecentCommits
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
@@ -61,8 +62,11 @@ class PostgresReader:
     rows that its locks protect.
     """
 
-    def __init__(self, transaction: Transaction, clock: Clock) -> None:
+    def __init__(
+        self, transaction: Transaction, clock: Clock, recent: RecentCommits | None = None
+    ) -> None:
         self._transaction = transaction
+        self._recent = recent or RecentCommits()
         self._clock = clock
         self._known: Moment | None = None
         #: Whether positions were assigned when the transaction began, or cannot be any more.
@@ -172,11 +176,17 @@ class PostgresReader:
         end = END_OF_LOG if upto is None else upto
         if stream is not None:
             return self._stream_events(stream, after, limit, end)
-        query = READY["commits_after"](after=after, upto=end, limit=min(limit, MAX_LIMIT))
         found: list[LoggedEvent] = []
-        for first, at, body in self._ask(query):
-            found += commit_body.decode(body, at, first)
-        return [event for event in found if after < event.position <= end][:limit]
+        for commit in self.commits(after, limit, end):
+            found += commit.between(after, end)
+        return found[:limit]
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
+        self._feed()
+        end = END_OF_LOG if upto is None else upto
+        query = READY["commits_after"](after=after, upto=end, limit=min(limit, MAX_LIMIT))
+        found = [self._recent.commit(*row) for row in self._ask(query)]
+        return [commit for commit in found if commit.last > after]
 
     def _stream_events(self, stream: str, after: int, limit: int, end: int) -> list[LoggedEvent]:
         known = {"stream": stream, "after": after, "upto": end, "end_of_log": END_OF_LOG}

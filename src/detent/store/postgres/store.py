@@ -10,6 +10,7 @@ from detent import failpoints
 from detent.clock import HostClock
 from detent.errors import Broken, DetentError
 from detent.store.clock import Moment, StoreClock, TimeSource
+from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
@@ -48,6 +49,7 @@ class PostgresStore:
         #: Whether this process has committed events since it last had positions assigned: what it
         #: reads next has positions for them.
         self._unsequenced = False
+        self._recent = RecentCommits()
         self._writing = writing_opening(address.max_hold_s)
         self._pool = Pool(address, SilentSessions(address).end)
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
@@ -83,7 +85,7 @@ class PostgresStore:
             self._unsequenced = False
             transaction.precede(SEQUENCE)
         try:
-            yield PostgresReader(transaction, self._moment)
+            yield PostgresReader(transaction, self._moment, self._recent)
         finally:
             transaction.end()
 
@@ -92,7 +94,9 @@ class PostgresStore:
         self._check_process()
         transaction = self._begin_writing()
         try:
-            writing = PostgresWriter(transaction, self._moment, self._lanes, self.sequence)
+            writing = PostgresWriter(
+                transaction, self._moment, self._lanes, self.sequence, self._recent
+            )
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")

@@ -17,6 +17,7 @@ from detent.kernel.entities import Resource
 from detent.store import clock, commit_body
 from detent.store.codec import event_digest, from_json, to_json
 from detent.store.job_sets import JobSets
+from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
@@ -70,8 +71,9 @@ class PostgresWriter(PostgresReader):
         clock: Clock,
         lanes: Lanes,
         sequence: Callable[[], object] = lambda: None,
+        recent: RecentCommits | None = None,
     ) -> None:
-        super().__init__(transaction, clock)
+        super().__init__(transaction, clock, recent)
         self._lanes = lanes
         self._sequence = sequence
         #: Roots whose rows this transaction has locked.

@@ -11,6 +11,7 @@ from typing import Any
 
 from detent.errors import Refused
 from detent.store import commit_body
+from detent.store.logged_commit import LoggedCommit, RecentCommits
 from detent.store.rows import END_OF_LOG
 from detent.store.sqlite.connection import Connection, array, numbers
 from detent.store.statements import load
@@ -43,11 +44,11 @@ def compressed(text: str) -> tuple[int, bytes]:
 
 
 class LogReader:
-    """Reads events within a transaction. Keeps the last commit that it decoded."""
+    """Reads events within a transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, recent: RecentCommits) -> None:
         self._all = connection.all
-        self._decoded: tuple[int, list[LoggedEvent]] = (0, [])
+        self._recent = recent
 
     def head(self) -> int:
         position: int = self._all(HEAD)[0][0]
@@ -62,30 +63,31 @@ class LogReader:
     def events(self, after: int, limit: int, upto: int = END_OF_LOG) -> list[LoggedEvent]:
         """Events after a position, up to another one."""
         found: list[LoggedEvent] = []
-        size = FEWEST
-        while len(found) < limit:
+        for commit in self.commits(after, limit, upto):
+            found += commit.between(after, upto)
+        return found[:limit]
+
+    def commits(self, after: int, limit: int, upto: int = END_OF_LOG) -> list[LoggedCommit]:
+        """The commits with the first events after a position."""
+        found: list[LoggedCommit] = []
+        size, count = FEWEST, 0
+        while count < limit:
             # One more than needed: the first may end before the position.
             most = min(size, limit + 1)
             rows = self._all(AFTER, (after, upto, most))
-            for row in rows:
-                found += _between(self._decode(row), after, upto)
-                if len(found) >= limit:
-                    break
+            for commit_id, at, events, body in rows:
+                commit = self._recent.commit(commit_id, at, events, body, zlib.decompress)
+                if commit.last <= after:
+                    continue
+                found.append(commit)
+                count += commit.last - max(after, commit.first - 1)
+                if count >= limit:
+                    return found
             if len(rows) < most:
                 break
             after = max(after, rows[-1][0] + rows[-1][2] - 1)
             size = min(size * 4, MOST)
-        return found[:limit]
-
-    def _decode(self, row: Sequence[Any]) -> list[LoggedEvent]:
-        commit_id, at, _, body = row
-        if self._decoded[0] != commit_id:
-            self._decoded = commit_id, commit_body.decode(zlib.decompress(body), at, commit_id)
-        return self._decoded[1]
-
-    def forget(self) -> None:
-        """Decode again: bodies were changed."""
-        self._decoded = (0, [])
+        return found
 
     def stream(
         self, stream: str, after: int, limit: int, upto: int = END_OF_LOG
@@ -131,19 +133,11 @@ class LogReader:
         later = [row[0] for row in self._all(STREAM_COMMITS, (stream,))]
         return sorted({*inline, *later}) if later else inline
 
-    def commits(self, ids: Collection[int]) -> Iterator[tuple[Any, ...]]:
+    def by_id(self, ids: Collection[int]) -> Iterator[tuple[Any, ...]]:
         """Commits by id, without the sizes of their texts; some are read at a time."""
         wanted = sorted(ids)
         for at in range(0, len(wanted), MOST):
             yield from self._all(BY_ID, (numbers(wanted[at : at + MOST]),))
-
-
-def _between(events: list[LoggedEvent], after: int, upto: int) -> list[LoggedEvent]:
-    """The events of a commit after a position and up to another one."""
-    first, last = events[0].position, events[-1].position
-    if after < first and last <= upto:
-        return events
-    return [each for each in events if after < each.position <= upto]
 
 
 def ids_in(commits: str) -> list[int]:
@@ -201,10 +195,9 @@ def append(connection: Connection, appended: Appended) -> None:
 def blank(connection: Connection, reader: LogReader, streams: Mapping[str, Iterable[int]]) -> None:
     """Replace the data of the events of deleted streams by digests."""
     ids = {each for commits in streams.values() for each in commits}
-    for commit_id, at, _, body in reader.commits(ids):
+    for commit_id, at, _, body in reader.by_id(ids):
         text = commit_body.blank(zlib.decompress(body), at, streams.keys())
         connection.all(SQL["rewrite_commits"].text, (*compressed(text), commit_id))
-    reader.forget()
 
 
 def trim(connection: Connection, upto: int) -> int:

@@ -13,6 +13,7 @@ import apsw
 from detent import failpoints
 from detent.store.codec import from_json
 from detent.store.layout_upgrade import CHUNK, Progress, convert
+from detent.store.logged_commit import LoggedCommit, as_commits
 from detent.store.rows import END_OF_LOG
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.commit_log import INSERT, INSERT_STREAM_COMMITS, compressed
@@ -132,6 +133,9 @@ class OldLog:
             EVENTS, (after, END_OF_LOG if upto is None else upto, limit)
         )
         return [LoggedEvent._make(row) for row in rows]
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
+        return as_commits(self.events(after, limit, upto=upto))
 
     def rows(self, table: str) -> Mapping[str, Any]:
         named = self._connection.all(NAMED[table].text)

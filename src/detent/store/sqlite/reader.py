@@ -8,6 +8,7 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
+from detent.store.logged_commit import LoggedCommit, RecentCommits
 from detent.store.rows import END_OF_LOG, job_of_run, read_plan, reader, resource_from
 from detent.store.sqlite.commit_log import SQL, LogReader
 from detent.store.sqlite.connection import Connection, Rows, array
@@ -52,11 +53,11 @@ TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{va
 class SqliteReader:
     """Reads within a transaction that the caller has begun."""
 
-    def __init__(self, connection: Connection, moment: Moment) -> None:
+    def __init__(self, connection: Connection, moment: Moment, recent: RecentCommits) -> None:
         self._all = connection.all
         self._many = connection.many
         self._now, self._ahead, _ = self._moment = moment
-        self._log = LogReader(connection)
+        self._log = LogReader(connection, recent)
 
     def now(self) -> int:
         return self._now
@@ -149,6 +150,9 @@ class SqliteReader:
         if stream is None:
             return self._log.events(after, limit, end)
         return self._log.stream(stream, after, limit, end)
+
+    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
+        return self._log.commits(after, limit, END_OF_LOG if upto is None else upto)
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
 from detent.store.codec import from_json, to_json
-from detent.store.commit_body import ID, SECOND, VALUE
+from detent.store.event_template import ID, SECOND, VALUE
 from detent.store.job_sets import ClaimedRow, JobSet, Member, PlainRun, StartedRow
 from detent.store.rows import CODED, TEXTS, Kind, columns
 from detent.store.rows import VALUE as JSON

@@ -12,6 +12,7 @@ from detent import failpoints
 from detent.clock import HostClock
 from detent.errors import Broken, DetentError, Unavailable
 from detent.store.clock import Moment, StoreClock, TimeSource
+from detent.store.logged_commit import RecentCommits
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.commit_log import SQL
@@ -42,6 +43,7 @@ class SqliteStore:
         self._clock = StoreClock(self._source)
         self._process = os.getpid()
         self._turn = Turn()
+        self._recent = RecentCommits()
         self._idle: list[Connection] = []
         self._idle_guard = Lock()
         checks.check_version(apsw.sqlite_lib_version())
@@ -82,7 +84,7 @@ class SqliteStore:
         try:
             connection = self._take_reader()
             connection.all("BEGIN")
-            yield SqliteReader(connection, self._moment(connection))
+            yield SqliteReader(connection, self._moment(connection), self._recent)
         except apsw.Error as error:
             self._drop(connection)
             connection = None
@@ -98,7 +100,7 @@ class SqliteStore:
             try:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
-                writing = SqliteWriter(connection, self._moment(connection), self.url)
+                writing = SqliteWriter(connection, self._moment(connection), self._recent, self.url)
                 failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:

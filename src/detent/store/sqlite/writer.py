@@ -11,6 +11,7 @@ from detent.kernel.entities import Checkpoint, Signal, Step, Wait
 from detent.store import clock
 from detent.store.clock import Moment
 from detent.store.codec import to_json
+from detent.store.logged_commit import RecentCommits
 from detent.store.rows import evidence_row
 from detent.store.sqlite import leases
 from detent.store.sqlite.claims import claimable
@@ -70,8 +71,10 @@ PARTS_OF_JOBS = [
 class SqliteWriter(SqliteReader):
     """Writes within a transaction; SQLite has one writer at a time."""
 
-    def __init__(self, connection: Connection, moment: Moment, where: str) -> None:
-        super().__init__(connection, moment)
+    def __init__(
+        self, connection: Connection, moment: Moment, recent: RecentCommits, where: str
+    ) -> None:
+        super().__init__(connection, moment, recent)
         self._connection = connection
         self._where = where
         #: Whether the row of the clock was checked.

@@ -20,6 +20,7 @@ from detent.testing.conformance import (
     outbox,
     plans,
     reads,
+    recent_commits,
     timers,
     writes,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "outbox",
     "plans",
     "reads",
+    "recent_commits",
     "run",
     "timers",
     "writes",

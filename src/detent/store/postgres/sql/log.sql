@@ -43,7 +43,7 @@ CROSS JOIN LATERAL (
 
 -- The commits with positions after one, beginning with the one that may contain the next position.
 -- name: commits_after
-SELECT place.first_position, commits.at, commits.body
+SELECT place.first_position, commits.at, commits.events, commits.body
 FROM (
     SELECT first_position, commit_id FROM commit_positions
     WHERE first_position >= coalesce((
@@ -59,7 +59,7 @@ FROM (
     OFFSET 0
 ) AS place
 CROSS JOIN LATERAL (
-    SELECT at, body FROM commits WHERE commits.id = place.commit_id OFFSET 0
+    SELECT at, events, body FROM commits WHERE commits.id = place.commit_id OFFSET 0
 ) AS commits
 ORDER BY place.first_position;
 
