@@ -29,7 +29,7 @@ from verification.postgres_programs import find_binaries
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS_PAGE = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
-ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races")
+ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races", "operations")
 ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STORES = ("sqlite", "postgres", "both")
 PARTS = (
     *("chaos", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
-    *("interleavings", "freezes", "commits", "clock"),
+    *("interleavings", "freezes", "commits", "operations", "clock"),
 )
 
 

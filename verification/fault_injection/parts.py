@@ -49,16 +49,28 @@ class Size:
     interleavings: int
     freezes: int
     commits: int
+    rows: int
 
     def share(self, share: float) -> "Size":
         """The same with only this share of what is counted, and at least one of each."""
-        counted = ("stops", "races", "images", "faults", "interleavings", "freezes", "commits")
+        counted = (
+            "stops",
+            "races",
+            "images",
+            "faults",
+            "interleavings",
+            "freezes",
+            "commits",
+            "rows",
+        )
         counts = {name: max(1, round(getattr(self, name) * share)) for name in counted}
         return replace(self, **counts, soak_minutes=self.soak_minutes * share)
 
 
-FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600, 1_000_000)
-QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300)
+FULL = Size(
+    3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600, 1_000_000, 1_000_000
+)
+QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +348,21 @@ def _commits(at: Session) -> None:
     at.result.seen = found.line()
 
 
+def _operations(at: Session) -> None:
+    """What hot operations read in a small and in a large database."""
+    from verification import hot_operations
+    from verification.postgres_server import Server
+
+    sizes = [10, min(10_000, at.order.size.rows), at.order.size.rows]
+    seen: list[str] = []
+    if at.order.store == SQLITE:
+        at.result.problems = hot_operations.compare_on_sqlite(at.where, sizes, seen.append)
+    else:
+        with Server.start(at.where / "pg", settings=hot_operations.SETTINGS) as server:
+            at.result.problems = hot_operations.compare_on_postgres(server, sizes, seen.append)
+    at.result.seen = "; ".join(seen)
+
+
 PARTS: Mapping[str, Callable[[Session], None]] = {
     "chaos": _chaos,
     "failpoints": _failpoints,
@@ -348,5 +375,6 @@ PARTS: Mapping[str, Callable[[Session], None]] = {
     "interleavings": _interleavings,
     "freezes": _freezes,
     "commits": _commits,
+    "operations": _operations,
     "clock": _clock,
 }
