@@ -40,7 +40,7 @@ def run(
     if sets.concerns(rest.tasks, rest.jobs):
         return _Each(tx, requests).run(lifetimes)
     own = iter(rest.run(lifetimes))
-    done = sets.execute(tx.now())
+    done = sets.execute()
     return [done[place] if place in done else next(own) for place in range(len(requests))]
 
 

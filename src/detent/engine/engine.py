@@ -15,6 +15,7 @@ from detent.engine import batch, claims, due_timers
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
+from detent.engine.plain_submissions import PlainSubmissions
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
@@ -49,6 +50,7 @@ class Engine:
         #: Whether a thread is writing. `_idle` is notified when it ends.
         self._writing = False
         self._idle = threading.Condition()
+        self._submissions = PlainSubmissions()
         #: How many commands were refused, by error code; a metric.
         self.refused: Counter[str] = Counter()
 
@@ -195,6 +197,10 @@ class Engine:
 
     def _commit_once(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
         with self.store.write() as tx:
+            if tx.sets is not None:
+                results = self._submissions.execute(tx.sets, requests)
+                if results is not None:
+                    return list(results)
             return batch.run(tx, requests, self.lifetimes)
 
 

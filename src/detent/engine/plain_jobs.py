@@ -4,37 +4,25 @@ A command is left to the general path if it is not about a plain job, if fewer t
 ones are in the batch, or if another command of the batch names the same job.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.job_forms import (
-    Completed,
-    Form,
-    Signature,
-    Submitted,
-    SubmittedTask,
-    ToClaim,
-    form_of,
-)
+from detent.engine.job_forms import Completed, Form, Signature, ToClaim, form_of
+from detent.engine.plain_submissions import is_simple, plain_submission
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.store.codec import to_json
-from detent.store.commit_body import ID, MARK
-from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow
+from detent.store.commit_body import ID
+from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow, resolved
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate
 
 #: Smaller sets gain nothing.
 FEWEST = 4
-#: Ids and nonces that are the same text inside JSON.
-SIMPLE = re.compile(r"[A-Za-z0-9_.:-]+")
-#: What ids are joined with to match all of them together.
-SEPARATOR = "."
 
 
 class Planned(NamedTuple):
@@ -68,23 +56,8 @@ class SetPlan:
             self.planned = []
 
     def _find_submissions(self, requests: Sequence[CommandRequest]) -> None:
-        command: Any
-        for place, (command, actor, key, fresh, grant) in enumerate(requests):
-            kind = type(command)
-            if (
-                (kind is not c.SubmitJob and kind is not c.SubmitTask)
-                or not fresh
-                or key is not None
-                or grant is not None
-                or actor.root_id is not None
-                or command.not_before
-                or command.delay
-            ):
-                continue
-            try:
-                found = _job(command, actor) if kind is c.SubmitJob else _task(command, actor)
-            except Invalid:
-                continue
+        for place, request in enumerate(requests):
+            found = plain_submission(request)
             if found is not None:
                 self._add(found[0], place, found[1])
 
@@ -130,12 +103,12 @@ class SetPlan:
         """Whether one of these tasks or jobs is in a set."""
         return not (self.tasks.isdisjoint(task_ids) and self.jobs.isdisjoint(job_ids))
 
-    def execute(self, now: int) -> Mapping[int, CommandResult]:
+    def execute(self) -> Mapping[int, CommandResult]:
         """Write the sets; returns the results by place."""
         failpoints.hit("save.before")
         results: dict[int, CommandResult] = {}
         for form, places, members in self.planned:
-            jobs = form.at(now)
+            jobs = form.written()
             if form.job_versions[0]:
                 self.sets.end(jobs, members)
                 results.update(dict.fromkeys(places, CommandResult(form.answer)))
@@ -148,34 +121,9 @@ class SetPlan:
         return results
 
 
-def _job(command: Any, actor: c.Actor) -> tuple[Signature, Member] | None:
-    if command.parent_job_id is not None:
-        return None
-    options = to_json(command.options) if command.options else "{}"
-    where = (actor.name, command.project, command.intent, command.priority)
-    member = tuple.__new__(Member, (command.job_id, to_json(command.payload), ""))
-    return Submitted(*where, command.concurrency_key, options), member
-
-
-def _task(command: Any, actor: c.Actor) -> tuple[Signature, Member] | None:
-    if (
-        not command.queue
-        or command.parent_id is not None
-        or command.depends_on
-        or command.budget is not None
-        or MARK in command.title
-    ):
-        return None
-    options = to_json(command.options) if command.options else "{}"
-    where = (actor.name, command.project, command.lifecycle, command.intent, command.source)
-    to_json(command.title)
-    member = Member(command.task_id, to_json(command.payload), command.title)
-    return SubmittedTask(*where, command.priority, tuple(command.tags), options), member
-
-
 def _planned(found: Mapping[Signature, tuple[list[int], list[Member]]]) -> Iterable[Planned]:
     for signature, (places, members) in found.items():
-        if len(members) >= FEWEST and _simple(member[0] for member in members):
+        if len(members) >= FEWEST and is_simple(member[0] for member in members):
             form = form_of(signature)
             if form is not None:
                 yield Planned(form, places, members)
@@ -187,10 +135,6 @@ def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
     return fence == 1 and nonce == row[2] and command.run_id == f"{job_id}-r1"
 
 
-def _simple(texts: Iterable[str]) -> bool:
-    return SIMPLE.fullmatch(SEPARATOR.join(texts)) is not None
-
-
 # ---- claims ------------------------------------------------------------------------------------
 
 
@@ -199,7 +143,7 @@ def claim(
 ) -> Mapping[str, Claimed]:
     """Claim the plain jobs among these; returns them by id."""
     sets = tx.sets
-    if sets is None or len(candidates) < FEWEST or not _simple([nonce]):
+    if sets is None or len(candidates) < FEWEST or not is_simple([nonce]):
         return {}
     classes: dict[tuple[str, str], list[str]] = {}
     for job_id, _, project, _, plain in candidates:
@@ -207,13 +151,13 @@ def claim(
             classes.setdefault((project, plain), []).append(job_id)
     claimed: dict[str, Claimed] = {}
     for (project, plain), ids in classes.items():
-        if len(ids) < FEWEST or not _simple(ids):
+        if len(ids) < FEWEST or not is_simple(ids):
             continue
         form = form_of(ToClaim(worker, project, plain))
         if form is not None:
             failpoints.hit("claim.chosen")
             own = [each.removesuffix(form.suffix) for each in ids] if form.suffix else ids
-            jobs, tasks = sets.claim(form.at(tx.now(), nonce), own, until)
+            jobs, tasks = sets.claim(form.written(nonce), own, until)
             claimed.update(_Reader(form, tx.now(), nonce, until).claimed(jobs, tasks))
     return claimed
 
@@ -222,15 +166,16 @@ class _Reader:
     """Makes claimed jobs and their tasks from the rows of a set."""
 
     def __init__(self, form: Form, now: int, nonce: str, until: int) -> None:
-        jobs = form.at(now, nonce)
+        jobs = form.written(nonce)
         self._suffix = form.suffix
         self._rest = (form.answer.fence, nonce)
         self._until = until
-        own = {**form.example._asdict(), **jobs.job}
+        own = {**form.example._asdict(), **resolved(jobs.job, now)}
         self._job = _maker(Job, ClaimedRow._fields[:-1], own)
         task = form.example_task
         if task is not None:
-            self._task = _maker(Task, StartedRow._fields[:-1], {**task._asdict(), **jobs.task})
+            own = {**task._asdict(), **resolved(jobs.task, now)}
+            self._task = _maker(Task, StartedRow._fields[:-1], own)
 
     def claimed(
         self, jobs: Sequence[ClaimedRow], tasks: Sequence[StartedRow]

@@ -5,9 +5,11 @@ store's time advances one percent slower than real time until the wall clock has
 processes share the offset, because each reads the times that the others have written.
 """
 
+import time
 from threading import Lock
 from typing import NamedTuple, Protocol
 
+from detent.boot_time import SINCE_BOOT
 from detent.store.codec import from_json, to_json
 
 #: The row of `system_state` with the latest time that was written, and the last reset.
@@ -28,6 +30,17 @@ class TimeSource(Protocol):
 
     def elapsed(self) -> int:
         """Microseconds since some moment; never goes back, never jumps."""
+
+
+class HostClock:
+    """The wall-clock time of this machine in microseconds, and the time since boot."""
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000
+
+    def elapsed(self) -> int:
+        """Microseconds since boot, suspended time included."""
+        return time.clock_gettime_ns(SINCE_BOOT) // 1_000
 
 
 class Written(NamedTuple):

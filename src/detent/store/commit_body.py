@@ -19,6 +19,7 @@ subject may. The data of an entry is a text: the JSON text of the data, in which
 `SECOND` in quotes represent the values of the row.
 """
 
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -33,6 +34,9 @@ from detent.store.types import LoggedEvent, NewEvent
 #: A transaction with more than this is written as several commits, so that the history of one
 #: stream does not read many other streams. One group is never split.
 MAX_BYTES = 64 * 1_024
+
+#: Of compression. Higher levels are slower, and bodies hardly become smaller.
+LEVEL = 1
 
 #: What begins every mark in a template. Nothing else in a template contains it.
 MARK = "\ue000"
@@ -134,6 +138,12 @@ def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
     if texts:
         bodies.append(_body(texts, count, streams))
     return bodies
+
+
+def compressed(text: str) -> tuple[int, bytes]:
+    """The size of a body's text, and the body as SQLite stores it."""
+    data = text.encode()
+    return len(data), zlib.compress(data, LEVEL)
 
 
 def template(groups: Sequence[Sequence[Any]]) -> str:

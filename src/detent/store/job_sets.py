@@ -17,11 +17,25 @@ CREATED, CLAIMED = 1, 4
 QUEUED, STARTED = 2, 3
 
 
+class At(NamedTuple):
+    """A time: this many microseconds after that of the transaction."""
+
+    offset: int
+
+
+def resolved(columns: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """The columns with times for a transaction at this time."""
+    return {
+        name: now + value.offset if isinstance(value, At) else value
+        for name, value in columns.items()
+    }
+
+
 class JobSet(NamedTuple):
     """What is written for each job of a set, and for its task.
 
     In a text, `commit_body.ID` represents the id of the member: of the task, or of a job without a
-    task. The values `VALUE` and `SECOND` represent those of the member.
+    task. The values `VALUE` and `SECOND` represent those of the member, `At` represents a time.
     """
 
     #: Columns that change, of the task, the job and its run; new rows have all.
@@ -34,11 +48,8 @@ class JobSet(NamedTuple):
     template: str
     #: What the id of the job has after that of the member.
     suffix: str
-
-    @property
-    def events(self) -> int:
-        """The number of events for each job."""
-        return sum(after - before for before, after in (self.task_versions, self.job_versions))
+    #: The number of events for each job.
+    events: int
 
 
 class Member(NamedTuple):

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 import psycopg
 
 from detent import failpoints
-from detent.clock import HostClock
 from detent.errors import Broken, DetentError
-from detent.store.clock import Moment, StoreClock, TimeSource
+from detent.store.clock import HostClock, Moment, StoreClock, TimeSource
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
