@@ -22,7 +22,7 @@ from detent.kernel.entities import Job, Run, Task
 from detent.kernel.world import RUNS, World
 from detent.store.codec import event_rows, from_json
 from detent.store.commit_body import ID, MARK, SECOND, VALUE, template
-from detent.store.job_sets import JobSet
+from detent.store.job_sets import At, JobSet
 from detent.store.types import Changes
 
 #: How many forms are kept. They are few: one for each intent, worker, actor, project.
@@ -90,9 +90,9 @@ class Form(NamedTuple):
     example_task: Task | None
     answer: Any
 
-    def at(self, now: int, nonce: str = "") -> JobSet:
-        """What is written at a time, for a claim with this nonce."""
-        task, job, run = (each.at(now, nonce) for each in (self.task, self.job, self.run))
+    def written(self, nonce: str = "") -> JobSet:
+        """What is written for each job, for a claim with this nonce."""
+        task, job, run = (each.written(nonce) for each in (self.task, self.job, self.run))
         versions = (self.task_versions, self.job_versions)
         return JobSet(task, job, run, *versions, self.template.replace(NONCE, nonce), self.suffix)
 
@@ -108,9 +108,9 @@ class Fields(NamedTuple):
     values: dict[str, Any]
     times: Mapping[str, int]
 
-    def at(self, now: int, nonce: str) -> dict[str, Any]:
+    def written(self, nonce: str) -> dict[str, Any]:
         found = {name: nonce if value == NONCE else value for name, value in self.values.items()}
-        found.update((name, now + offset) for name, offset in self.times.items())
+        found.update((name, At(offset)) for name, offset in self.times.items())
         return found
 
 
@@ -120,7 +120,7 @@ Signature = Submitted | SubmittedTask | ToClaim | Completed
 @lru_cache(MAX_FORMS)
 def form_of(signature: Signature) -> Form | None:
     """The form of the decisions of a signature; None if there is none."""
-    if MARK in repr(signature) or "\\ue000" in repr(signature):
+    if MARK in repr(signature) or "ue000" in repr(signature) or "u0000" in repr(signature):
         return None
     try:
         return _compared(_probe(signature, 0), _probe(signature, 1))

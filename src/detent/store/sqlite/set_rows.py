@@ -12,9 +12,17 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
-from detent.store.codec import from_json, to_json
+from detent.store.codec import from_json
 from detent.store.commit_body import ID, SECOND, VALUE
-from detent.store.job_sets import ClaimedRow, JobSet, Member, PlainRun, StartedRow
+from detent.store.job_sets import (
+    ClaimedRow,
+    JobSet,
+    Member,
+    PlainRun,
+    StartedRow,
+    Taken,
+    resolved,
+)
 from detent.store.rows import CODED, TEXTS, Kind, columns
 from detent.store.rows import VALUE as JSON
 from detent.store.sqlite import leases
@@ -76,6 +84,9 @@ class Transaction(Protocol):
 class SqliteJobSets:
     """Writes sets of jobs within a write transaction."""
 
+    remote = False
+    unsent = False
+
     def __init__(self, connection: Connection, transaction: Transaction) -> None:
         self._connection = connection
         self._transaction = transaction
@@ -88,20 +99,21 @@ class SqliteJobSets:
             if self._connection.all(USED_IDS, (array(ids),)):
                 raise changed()
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit, "given.column1"):
+                for table, assigned in self._assigned(jobs, commit, "given.column1"):
                     self._many(_insert, table, assigned, some)
 
     def claim(
-        self, jobs: JobSet, ids: Sequence[str], until: int
+        self, jobs: JobSet, ids: Sequence[str], lease_us: int
     ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
         with self._transaction.saving():
             members = [Member(each, "") for each in ids]
+            until = self._transaction.now() + lease_us
             leased = _job_ids(jobs, members)
             lease = leases.insert(self._connection, jobs.job["worker"], until, leased)
             claimed: list[Any] = []
             started: list[Any] = []
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit):
+                for table, assigned in self._assigned(jobs, commit):
                     if table is JOBS:
                         assigned.add("lease_id", lease)
                         claimed += self._update(table, assigned, _job_ids(jobs, some), ClaimedRow)
@@ -113,11 +125,15 @@ class SqliteJobSets:
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         return [PlainRun._make(row) for row in self._connection.all(PLAIN_RUNS, (array(ids),))]
 
-    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
+    def take(self, *_: Any) -> Taken | None:
+        """Nothing: a read costs little here."""
+        return None
+
+    def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:  # noqa: ARG002
         connection = self._connection
         with self._transaction.saving():
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit):
+                for table, assigned in self._assigned(jobs, commit):
                     before = connection.changed
                     self._many(_end, table, assigned, some)
                     if connection.changed - before < len(some):
@@ -132,13 +148,39 @@ class SqliteJobSets:
         """Write the commits of a set; returns the id of each and its members."""
         position, begin = self._transaction.head() + 1, 0
         now = self._transaction.now()
-        bodies = commit_body.encode_rows(jobs.template, jobs.events, _rows(jobs.template, members))
+        bodies = commit_body.encode_rows(
+            jobs.template, jobs.events, commit_body.row_texts(jobs.template, members)
+        )
         for text, events, count in bodies:
             self._connection.all(INSERT_COMMITS, (position, now, events, *compressed(text)))
             yield position, members[begin : begin + count]
             position += events
             begin += count
         self._transaction.appended = True
+
+    def _assigned(
+        self, jobs: JobSet, commit: int, new_id: str = ""
+    ) -> Iterator[tuple[Table, "Assigned"]]:
+        """What is written in each table; `new_id` is the id of the member if its rows are new."""
+        now = self._transaction.now()
+        for table, fields, versions in (
+            (TASKS, jobs.task, jobs.task_versions),
+            (JOBS, jobs.job, jobs.job_versions),
+        ):
+            if not fields:
+                continue
+            own_id = new_id or f"{table.active}.{table.member}"
+            suffix = jobs.suffix if table is JOBS else ""
+            assigned = Assigned(table.coded, own_id, versions, suffix)
+            for name, value in resolved(fields, now).items():
+                assigned.add(name, value)
+            for name, value in resolved(jobs.run, now).items() if table is JOBS else ():
+                if name not in NOT_IN_ROWS:
+                    assigned.add(f"run_{name}", value)
+            assigned.add("version", versions[1])
+            before = "" if new_id else f"{table.active}.commits || "
+            assigned.append("commits", f"{commit},", before)
+            yield table, assigned
 
     def _update(
         self, table: Table, assigned: "Assigned", ids: Sequence[str], row: type[Any]
@@ -162,15 +204,6 @@ class SqliteJobSets:
                 text = statement(table is JOBS, assigned.key, len(values), size, assigned.suffix)
                 self._connection.all(text, [*values, *some])
                 place += size
-
-
-def _rows(template: str, members: Sequence[Member]) -> list[str]:
-    """The rows of the members in the body of a commit."""
-    if SECOND in template:
-        return [f'["{each[0]}",{each[1]},{to_json(each[2])}]' for each in members]
-    if VALUE in template:
-        return [f'["{each[0]}",{each[1]}]' for each in members]
-    return [f'["{each[0]}"]' for each in members]
 
 
 def _job_ids(jobs: JobSet, members: Sequence[Member]) -> list[str]:
@@ -218,27 +251,6 @@ class Assigned:
     @property
     def key(self) -> Columns:
         return tuple(self._columns)
-
-
-def _assigned(jobs: JobSet, commit: int, new_id: str = "") -> Iterator[tuple[Table, Assigned]]:
-    """What is written in each table; `new_id` is the id of the member if its rows are new."""
-    for table, fields, versions in (
-        (TASKS, jobs.task, jobs.task_versions),
-        (JOBS, jobs.job, jobs.job_versions),
-    ):
-        if not fields:
-            continue
-        own_id = new_id or f"{table.active}.{table.member}"
-        suffix = jobs.suffix if table is JOBS else ""
-        assigned = Assigned(table.coded, own_id, versions, suffix)
-        for name, value in fields.items():
-            assigned.add(name, value)
-        for name in jobs.run if table is JOBS else ():
-            if name not in NOT_IN_ROWS:
-                assigned.add(f"run_{name}", jobs.run[name])
-        assigned.add("version", versions[1])
-        assigned.append("commits", f"{commit},", "" if new_id else f"{table.active}.commits || ")
-        yield table, assigned
 
 
 def _given(first: int, size: int) -> str:
