@@ -122,7 +122,7 @@ Signature = Submitted | SubmittedTask | ToClaim | Completed
 @lru_cache(MAX_FORMS)
 def form_of(signature: Signature) -> Form | None:
     """The form of the decisions of a signature; None if there is none."""
-    if MARK in repr(signature) or "\\ue000" in repr(signature):
+    if MARK in repr(signature) or "ue000" in repr(signature) or "u0000" in repr(signature):
         return None
     try:
         return _compared(_probe(signature, 0), _probe(signature, 1))

@@ -19,10 +19,12 @@ from detent.store.codec import to_json
 from detent.store.commit_body import ID
 from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow, resolved
 from detent.store.port import WriteTransaction
-from detent.store.types import Candidate
+from detent.store.types import Candidate, ClaimFilter
 
 #: Smaller sets gain nothing.
 FEWEST = 4
+#: How many claimed jobs are remembered at most.
+MAX_REMEMBERED = 100_000
 
 
 class Planned(NamedTuple):
@@ -31,23 +33,66 @@ class Planned(NamedTuple):
     form: Form
     places: Sequence[int]
     members: Sequence[Member]
+    #: Of completions: the nonce of each claim.
+    nonces: Sequence[str]
+
+
+class PlainClaims:
+    """What this process knows about plain jobs that it has claimed. Thread-safe.
+
+    It is used to decide about them without reading them. The store refuses what has changed.
+    """
+
+    def __init__(self) -> None:
+        #: By id of a claimed job: its project and `plain`; see `Candidate`.
+        self._held: dict[str, tuple[str, str]] = {}
+        #: By what was asked for: the project and `plain` of the jobs that were claimed last.
+        self._last: dict[Any, tuple[str, str]] = {}
+
+    def add(self, ids: Iterable[str], found: tuple[str, str]) -> None:
+        if len(self._held) > MAX_REMEMBERED:
+            self._held.clear()
+        self._held.update(dict.fromkeys(ids, found))
+
+    def pop(self, job_id: str) -> tuple[str, str] | None:
+        return self._held.pop(job_id, None)
+
+    def expect(self, asked: Any, found: Collection[tuple[str, str | None]]) -> None:
+        """Expect for the next claim what this one has found, if all jobs were plain and equal."""
+        if len(self._last) > MAX_REMEMBERED:
+            self._last.clear()
+        self._last.pop(asked, None)
+        for project, plain in found if len(found) == 1 else ():
+            if plain is not None:
+                self._last[asked] = (project, plain)
+
+    def expected(self, asked: Any) -> tuple[str, str] | None:
+        return self._last.get(asked)
 
 
 class SetPlan:
     """Which commands of a batch are executed as sets."""
 
-    def __init__(self, sets: JobSets, requests: Sequence[CommandRequest]) -> None:
+    def __init__(
+        self, sets: JobSets, requests: Sequence[CommandRequest], known: PlainClaims
+    ) -> None:
         self.sets = sets
-        self._found: dict[Signature, tuple[list[int], list[Member]]] = {}
+        self._requests = requests
+        self._found: dict[Signature, tuple[list[int], list[Member], list[str]]] = {}
+        #: The places of completions of jobs that must be read first.
+        self.unknown: list[int] = []
         if len(requests) >= FEWEST:
             self._find_submissions(requests)
-            self._find_completions(requests)
+            self._find_completions(requests, known)
+        self._plan()
+
+    def _plan(self) -> None:
         self.planned = list(_planned(self._found))
         self.places = {place for each in self.planned for place in each.places}
         #: The ids of the tasks and of the jobs.
         self.tasks: set[str] = set()
         self.jobs: set[str] = set()
-        for form, _, members in self.planned:
+        for form, _, members, _ in self.planned:
             suffix = form.suffix
             self.jobs.update([member[0] + suffix for member in members])
             if form.example_task is not None:
@@ -55,49 +100,60 @@ class SetPlan:
         if len(self.jobs) != len(self.places):  # a job is named twice
             self.planned = []
 
+    def read(self) -> None:
+        """Plan the completions of jobs that must be read first. They were locked before."""
+        commands: list[Any] = [self._requests[place].command for place in self.unknown]
+        runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
+        for place, command in zip(self.unknown, commands, strict=True):
+            row = runs.get(command.grant[0])
+            if row is not None and _is_held(row, command):
+                self._add_completion(place, command, (row[1], row[3]))
+        self._plan()
+
     def _find_submissions(self, requests: Sequence[CommandRequest]) -> None:
         for place, request in enumerate(requests):
             found = plain_submission(request)
             if found is not None:
                 self._add(found[0], place, found[1])
 
-    def _find_completions(self, requests: Sequence[CommandRequest]) -> None:
-        places = [
-            place
-            for place, (command, actor, key, _, grant) in enumerate(requests)
-            if type(command) is c.CompleteRun
-            and key is None
-            and grant is None
-            and actor.root_id is None
-        ]
-        if len(places) < FEWEST:
-            return
-        commands: list[Any] = [requests[place].command for place in places]
-        runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
-        new = tuple.__new__
-        for place, command in zip(places, commands, strict=True):
-            job_id = command.grant[0]
-            row = runs.get(job_id)
-            if row is None or not _is_held(row, command):
+    def _find_completions(self, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+        for place, (command, actor, key, _, grant) in enumerate(requests):
+            if (
+                type(command) is not c.CompleteRun
+                or key is not None
+                or grant is not None
+                or actor.root_id is not None
+            ):
                 continue
-            try:
-                result = to_json(command.result)
-            except Invalid:
-                continue
-            # The plain job of a task is its first one.
-            root = job_id if row[3][0] == "{" else job_id.removesuffix("-j1")
-            actor = requests[place].actor.name
-            ending = (command.exit_code, command.decision)
-            self._add(
-                Completed(actor, row[1], row[3], *ending), place, new(Member, (root, result, ""))
-            )
+            found = known.pop(command.grant[0])
+            if found is None:
+                self.unknown.append(place)
+            elif command.grant[1] == 1 and command.run_id == f"{command.grant[0]}-r1":
+                self._add_completion(place, command, found)
+        if len(self.unknown) < FEWEST:
+            self.unknown = []
 
-    def _add(self, signature: Signature, place: int, member: Member) -> None:
+    def _add_completion(self, place: int, command: c.CompleteRun, found: tuple[str, str]) -> None:
+        try:
+            result = to_json(command.result)
+        except Invalid:
+            return
+        job_id, _, nonce = command.grant
+        project, plain = found
+        # The plain job of a task is its first one.
+        root = job_id if plain[0] == "{" else job_id.removesuffix("-j1")
+        actor = self._requests[place].actor.name
+        ending = (command.exit_code, command.decision)
+        member = tuple.__new__(Member, (root, result, ""))
+        self._add(Completed(actor, project, plain, *ending), place, member, nonce)
+
+    def _add(self, signature: Signature, place: int, member: Member, nonce: str = "") -> None:
         found = self._found.get(signature)
         if found is None:
-            found = self._found[signature] = ([], [])
+            found = self._found[signature] = ([], [], [])
         found[0].append(place)
         found[1].append(member)
+        found[2].append(nonce)
 
     def concerns(self, task_ids: Collection[str], job_ids: Collection[str]) -> bool:
         """Whether one of these tasks or jobs is in a set."""
@@ -107,10 +163,10 @@ class SetPlan:
         """Write the sets; returns the results by place."""
         failpoints.hit("save.before")
         results: dict[int, CommandResult] = {}
-        for form, places, members in self.planned:
+        for form, places, members, nonces in self.planned:
             jobs = form.written()
             if form.job_versions[0]:
-                self.sets.end(jobs, members)
+                self.sets.end(jobs, members, nonces)
                 results.update(dict.fromkeys(places, CommandResult(form.answer)))
             else:
                 self.sets.insert(jobs, members)
@@ -121,12 +177,14 @@ class SetPlan:
         return results
 
 
-def _planned(found: Mapping[Signature, tuple[list[int], list[Member]]]) -> Iterable[Planned]:
-    for signature, (places, members) in found.items():
+def _planned(
+    found: Mapping[Signature, tuple[list[int], list[Member], list[str]]],
+) -> Iterable[Planned]:
+    for signature, (places, members, nonces) in found.items():
         if len(members) >= FEWEST and is_simple(member[0] for member in members):
             form = form_of(signature)
             if form is not None:
-                yield Planned(form, places, members)
+                yield Planned(form, places, members, nonces)
 
 
 def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
@@ -139,7 +197,12 @@ def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
 
 
 def claim(
-    tx: WriteTransaction, worker: str, nonce: str, candidates: Sequence[Candidate], until: int
+    tx: WriteTransaction,
+    worker: str,
+    nonce: str,
+    candidates: Sequence[Candidate],
+    lease_us: int,
+    known: PlainClaims,
 ) -> Mapping[str, Claimed]:
     """Claim the plain jobs among these; returns them by id."""
     sets = tx.sets
@@ -150,16 +213,41 @@ def claim(
         if plain is not None:
             classes.setdefault((project, plain), []).append(job_id)
     claimed: dict[str, Claimed] = {}
-    for (project, plain), ids in classes.items():
+    for found, ids in classes.items():
         if len(ids) < FEWEST or not is_simple(ids):
             continue
-        form = form_of(ToClaim(worker, project, plain))
+        form = form_of(ToClaim(worker, *found))
         if form is not None:
             failpoints.hit("claim.chosen")
             own = [each.removesuffix(form.suffix) for each in ids] if form.suffix else ids
-            jobs, tasks = sets.claim(form.written(nonce), own, until)
-            claimed.update(_Reader(form, tx.now(), nonce, until).claimed(jobs, tasks))
+            jobs, tasks = sets.claim(form.written(nonce), own, lease_us)
+            now = tx.now()
+            claimed.update(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
+            if sets.remote:
+                known.add(ids, found)
     return claimed
+
+
+def take(
+    sets: JobSets, request: Any, found: tuple[str, str], lease_us: int, known: PlainClaims
+) -> list[Claimed] | None:
+    """Choose and claim jobs that are expected to be plain and equal, and commit.
+
+    None if there is other work or a limit: nothing was claimed then.
+    """
+    nonce = request.nonce
+    form = form_of(ToClaim(request.worker, *found)) if is_simple([nonce]) else None
+    if form is None:
+        return None
+    claim_filter = ClaimFilter(request.intents, request.projects)
+    failpoints.hit("claim.chosen")
+    taken = sets.take(form.written(nonce), found, claim_filter, request.limit, lease_us)
+    if taken is None:
+        return None
+    jobs, tasks, now = taken
+    claimed = dict(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
+    known.add(claimed, found)
+    return list(claimed.values())
 
 
 class _Reader:

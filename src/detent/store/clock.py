@@ -63,6 +63,19 @@ class Moment(NamedTuple):
     written: Written
 
 
+class Bound(NamedTuple):
+    """What a process knows of the time before it reads the database.
+
+    `wall` is the wall clock if it is not that of the database server. `least` is the earliest time
+    of the next transaction, unless the number of resets has changed. `now` is about the time.
+    """
+
+    wall: int | None
+    least: int
+    resets: int
+    now: int
+
+
 #: The value for a database without the row.
 NEVER = Written()
 
@@ -98,6 +111,14 @@ class StoreClock:
             if not self._wall - OVERLAP_US < wall < self._wall:
                 self._wall = wall
             return Moment(now, now - wall, written)
+
+    def bound(self, *, own_wall: bool) -> Bound:
+        """The time before the database is read; `own_wall` if it has no clock of its own."""
+        with self._guard:
+            elapsed = self._source.elapsed()
+            wall = self._source() if own_wall else self._wall + elapsed - self._elapsed
+            least = self._last + self._passed(wall, elapsed)
+            return Bound(wall if own_wall else None, least, self._resets, max(wall, least))
 
     def _passed(self, wall: int, elapsed: int) -> int:
         """The time since the last reading: the smaller difference of both clocks, because the wall

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.store.codec import NOT_JSON, event_digest, not_json
+from detent.store.job_sets import Member
 from detent.store.table_names import TOMBSTONES
 from detent.store.types import LoggedEvent, NewEvent
 
@@ -151,16 +152,33 @@ def template(groups: Sequence[Sequence[Any]]) -> str:
     return _encode(groups).decode()
 
 
+def row_texts(text: str, members: Sequence[Member]) -> list[str]:
+    """The rows of members for a template: their ids, and the values that the template has."""
+    if SECOND in text:
+        return [f'["{each[0]}",{each[1]},{_encode(each[2]).decode()}]' for each in members]
+    if VALUE in text:
+        return [f'["{each[0]}",{each[1]}]' for each in members]
+    return [f'["{each[0]}"]' for each in members]
+
+
 def encode_rows(text: str, events: int, rows: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """The bodies of a template and its rows: the text, the number of events and of rows of each."""
+    begin = 0
+    for count in divided(rows):
+        yield _with_rows(text, rows[begin : begin + count]), events * count, count
+        begin += count
+
+
+def divided(rows: Sequence[str]) -> Iterator[int]:
+    """The number of rows in each body of a template."""
     begin = size = 0
     for place, row in enumerate(rows):
         length = len(row) if row.isascii() else len(row.encode())
         if size and size + length > MAX_BYTES:
-            yield _with_rows(text, rows[begin:place]), events * (place - begin), place - begin
+            yield place - begin
             begin, size = place, 0
         size += length + 1
-    yield _with_rows(text, rows[begin:]), events * (len(rows) - begin), len(rows) - begin
+    yield len(rows) - begin
 
 
 def _with_rows(text: str, rows: Sequence[str]) -> str:

@@ -12,9 +12,18 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
-from detent.store.codec import encode, from_json
+from detent.store.codec import from_json
 from detent.store.commit_body import ID, SECOND, VALUE
-from detent.store.job_sets import At, ClaimedRow, JobSet, Member, PlainRun, StartedRow, resolved
+from detent.store.job_sets import (
+    At,
+    ClaimedRow,
+    JobSet,
+    Member,
+    PlainRun,
+    StartedRow,
+    Taken,
+    resolved,
+)
 from detent.store.rows import CODED, TEXTS, Kind, columns
 from detent.store.rows import VALUE as JSON
 from detent.store.sqlite import leases
@@ -75,6 +84,9 @@ class Transaction(Protocol):
 class SqliteJobSets:
     """Writes sets of jobs within a write transaction."""
 
+    remote = False
+    unsent = False
+
     def __init__(self, connection: Connection, transaction: Transaction) -> None:
         self._connection = connection
         self._transaction = transaction
@@ -92,10 +104,11 @@ class SqliteJobSets:
                     self._insert(new, commit, some)
 
     def claim(
-        self, jobs: JobSet, ids: Sequence[str], until: int
+        self, jobs: JobSet, ids: Sequence[str], lease_us: int
     ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
         with self._transaction.saving():
             members = [Member(each, "") for each in ids]
+            until = self._transaction.now() + lease_us
             leased = _job_ids(jobs, members)
             lease = leases.insert(self._connection, jobs.job["worker"], until, leased)
             claimed: list[Any] = []
@@ -113,7 +126,11 @@ class SqliteJobSets:
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         return [PlainRun._make(row) for row in self._connection.all(PLAIN_RUNS, (array(ids),))]
 
-    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
+    def take(self, *_: Any) -> Taken | None:
+        """Nothing: a read costs little here."""
+        return None
+
+    def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:  # noqa: ARG002
         connection = self._connection
         with self._transaction.saving():
             for commit, some in self._append(jobs, members):
@@ -132,7 +149,9 @@ class SqliteJobSets:
         """Write the commits of a set; returns the id of each and its members."""
         position, begin = self._connection.all(HEAD)[0][0] + 1, 0
         now = self._transaction.now()
-        bodies = commit_body.encode_rows(jobs.template, jobs.events, _rows(jobs.template, members))
+        bodies = commit_body.encode_rows(
+            jobs.template, jobs.events, commit_body.row_texts(jobs.template, members)
+        )
         for text, events, count in bodies:
             stored = commit_body.compressed(text)
             self._connection.all(INSERT_COMMITS, (position, now, events, *stored))
@@ -181,15 +200,6 @@ class SqliteJobSets:
                 text = statement(table is JOBS, assigned.key, len(values), size, assigned.suffix)
                 self._connection.all(text, [*values, *some])
                 place += size
-
-
-def _rows(template: str, members: Sequence[Member]) -> list[str]:
-    """The rows of the members in the body of a commit."""
-    if SECOND in template:
-        return [f'["{each[0]}",{each[1]},{encode(each[2]).decode()}]' for each in members]
-    if VALUE in template:
-        return [f'["{each[0]}",{each[1]}]' for each in members]
-    return [f'["{each[0]}"]' for each in members]
 
 
 def _job_ids(jobs: JobSet, members: Sequence[Member]) -> list[str]:
