@@ -11,7 +11,6 @@ from typing import Any
 import apsw
 
 from detent.store import commit_body
-from detent.store.sqlite.commit_log import compressed
 from detent.store.types import LoggedEvent
 
 NAMES = ", ".join(LoggedEvent._fields)
@@ -74,6 +73,6 @@ def _write_commits(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM commits")
     for events in commits:
         first, at = events[0].position, int(times.get(events[0].position, events[0].at))
-        body = compressed(commit_body.from_logged(events, at))
+        body = commit_body.compressed(commit_body.from_logged(events, at))
         row = (first, at, len(events), *body)
         connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?)", row)

@@ -35,7 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "schedule_times",
             "http_requests",
             "http_routes",
-            "clock",
+            "boot_time",
             "failpoints",
             "periodic_thread",
             "redaction",

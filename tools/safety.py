@@ -23,6 +23,7 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/app/app.py": "the app that the operator has configured",
     "src/detent/transactional_enqueue.py": "places for values, from a table; the values are bound",
     "src/detent/store/list_sql.py": "columns are checked against the tables; values are bound",
+    "src/detent/store/postgres/set_rows.py": "columns are fields of entities; values are bound",
     "src/detent/store/sqlite/set_rows.py": "columns are fields of entities; values are bound",
     "src/detent/store/sqlite/table_copy.py": "names come from the schema",
 }

@@ -13,8 +13,10 @@ from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
 from detent.engine.plain_jobs import SetPlan
 from detent.store import commit_body
+from detent.store.clock import HostClock
+from detent.store.job_sets import JobSet
 from detent.store.logged_commit import LoggedCommit, RecentCommits
-from detent.store.sqlite import leases
+from detent.store.sqlite import leases, set_rows
 from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.work_rows import JobRows
@@ -131,6 +133,29 @@ def recent_commits_are_never_read_again() -> Patches:
     yield patch.object(RecentCommits, "commit", stale)
 
 
+def kept_statements_have_the_first_times() -> Patches:
+    """A set is written with the times of the first set of its signature."""
+    make = set_rows._new_rows
+
+    def with_first_times(jobs: JobSet) -> Sequence[set_rows.NewRow]:
+        now = HostClock()()
+        new = []
+        for each in make(jobs):
+            for index, offset in each.times:
+                each.values[index] = now + offset
+            new.append(each._replace(times=()))
+        set_rows.NEW_ROWS[jobs.template] = new
+        return new
+
+    yield patch.dict(set_rows.NEW_ROWS, clear=True)
+    yield patch.object(set_rows, "_new_rows", with_first_times)
+
+
+def sets_do_not_check_ids() -> Patches:
+    """A set of new work is written although one of its ids is in use by ended work."""
+    yield patch.object(set_rows, "USED_IDS", "SELECT 1 FROM carray(?) WHERE 0")
+
+
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -145,6 +170,8 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     blanking_touches_a_row_of_the_template: "a_task_of_a_batch_is_deleted_alone",
     recent_commits_skip_one: "a_process_reads_the_log_as_a_new_one_does",
     recent_commits_are_never_read_again: "a_process_reads_the_log_as_a_new_one_does",
+    kept_statements_have_the_first_times: "equal_jobs_that_are_submitted_alone_keep_what_differs",
+    sets_do_not_check_ids: "the_id_of_a_job_that_was_submitted_alone_is_not_given_again",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

@@ -86,7 +86,8 @@ class Armed:
     left: int
 
 
-_armed: dict[str, Armed] = {}
+#: The enabled failpoints. Code that runs for every submission calls `hit` only if there are any.
+armed: dict[str, Armed] = {}
 _guard = threading.Lock()
 _log: Path | None = None
 _delay_s = DELAY_MS / 1_000
@@ -94,21 +95,21 @@ _delay_s = DELAY_MS / 1_000
 
 def hit(name: str) -> None:
     """Execute the action of a failpoint, if it is enabled."""
-    if _armed:
+    if armed:
         _pass(name)
 
 
 def _pass(name: str) -> None:
     with _guard:
-        armed = _armed.get(name)
-        if armed is None:
+        found = armed.get(name)
+        if found is None:
             return
-        armed.left -= 1
-        if armed.left > 0:
+        found.left -= 1
+        if found.left > 0:
             return
-        del _armed[name]
-        _note(f"{name} {armed.action} {os.getpid()}\n")
-    _act(name, armed.action)
+        del armed[name]
+        _note(f"{name} {found.action} {os.getpid()}\n")
+    _act(name, found.action)
 
 
 def _note(line: str) -> None:
@@ -132,7 +133,7 @@ def _act(name: str, action: Action) -> None:
 def arm(environment: Mapping[str, str]) -> None:
     """Enable the failpoints that the environment names."""
     global _log, _delay_s
-    _armed.clear()
+    armed.clear()
     text = environment.get(VARIABLE, "")
     if not text:
         return
@@ -144,7 +145,7 @@ def arm(environment: Mapping[str, str]) -> None:
         )
     _log = Path(environment[LOG]) if environment.get(LOG) else None
     _delay_s = int(environment.get(DELAY, DELAY_MS)) / 1_000
-    _armed.update(_read(each) for each in text.split(","))
+    armed.update(_read(each) for each in text.split(","))
 
 
 def _read(text: str) -> tuple[str, Armed]:

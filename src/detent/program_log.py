@@ -21,18 +21,19 @@ FORMATS = ("text", "json")
 #: Libraries that log every URL; the URLs of webhooks often contain secrets.
 VERBOSE_LIBRARIES = ("httpx2", "httpcore2")
 LEVELS = ("debug", "info", "warning", "error")
-_about: ContextVar[Mapping[str, str]] = ContextVar("detent_about", default={})  # noqa: B039
+#: The ids that every log line of a context has.
+IDS: ContextVar[Mapping[str, str]] = ContextVar("detent_ids", default={})  # noqa: B039
 
 
 @contextmanager
 def about(**ids: str | None) -> Iterator[None]:
     """Add ids to every log line in this context: request_id, task_id, job_id, run_id."""
     found = {name: value for name, value in ids.items() if value is not None}
-    token = _about.set({**_about.get(), **found})
+    token = IDS.set({**IDS.get(), **found})
     try:
         yield
     finally:
-        _about.reset(token)
+        IDS.reset(token)
 
 
 def set_up(settings: Settings) -> None:
@@ -57,7 +58,7 @@ class TextLines(logging.Formatter):
     """Formats a record as one line of text; a traceback may follow."""
 
     def format(self, record: logging.LogRecord) -> str:
-        ids = "".join(f" {name}={value}" for name, value in _about.get().items())
+        ids = "".join(f" {name}={value}" for name, value in IDS.get().items())
         line = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{ids}"
         error = _error(self, record)
         return redact(f"{line}\n{error}" if error else line)
@@ -72,7 +73,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redact(record.getMessage()),
-            **{name: redact(value) for name, value in _about.get().items()},
+            **{name: redact(value) for name, value in IDS.get().items()},
         }
         error = _error(self, record)
         if error:

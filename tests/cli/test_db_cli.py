@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from detent import server_file
-from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
+from detent.store.clock import HostClock
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock

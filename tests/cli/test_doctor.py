@@ -15,10 +15,10 @@ from click.testing import Result
 
 from detent.cli import config_checks, doctor_checks
 from detent.cli.doctor_checks import Finding, check_installation
-from detent.clock import HostClock
 from detent.engine import Engine
 from detent.operations.leader_election import TERM_US
 from detent.settings import Settings
+from detent.store.clock import HostClock
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import submit_job

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent import server_file, service
+from detent.boot_time import since_boot_s
 from detent.cli.gateway_client import Gateway, GatewayInfo, live_gateway
 from detent.cli.main import cli
-from detent.clock import since_boot_s
 from detent.errors import DetentError, Unavailable
 from detent.http_requests import Route, request_for
 from detent.operations import OPERATIONS

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.cli.main import main
-from detent.clock import HostClock
-from detent.store.clock import Moment
+from detent.store.clock import HostClock, Moment
 from detent.store.postgres import store as postgres_store
 
 #: The environment variable that names the file; in it are microseconds.

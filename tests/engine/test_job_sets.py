@@ -53,7 +53,6 @@ class Submit(NamedTuple):
     """New work; `parent` says how far back the job is that is its parent or dependency."""
 
     lifecycle: str
-
     project: str
     intent: str
     priority: str
@@ -132,8 +131,8 @@ equal_submissions = st.builds(
         *others[at:],
     ],
     submissions,
-    st.lists(values, min_size=4, max_size=9),
-    st.lists(submissions, max_size=3),
+    st.lists(values, min_size=1, max_size=2) | st.lists(values, min_size=4, max_size=9),
+    st.just([]) | st.lists(submissions, max_size=3),
     st.integers(0, 3),
 )
 completions = st.builds(
@@ -341,13 +340,46 @@ def test_plain_tasks_are_written_as_sets(person: Person, written: list[tuple[str
     assert [(task.state, version) for task, version in tasks] == [("done", 4)] * 6
 
 
+@pytest.mark.parametrize("lifecycle", ["", "board"])
+def test_a_single_submission_is_a_set_if_its_signature_was_used_before(
+    person: Person, written: list[tuple[str, int]], lifecycle: str
+) -> None:
+    submission = PLAIN._replace(lifecycle=lifecycle)
+    person.do([submission])
+    assert written == []
+    person.do([submission._replace(payload="another")])
+    person.do([submission._replace(priority="P0")])
+    person.do([submission] * 2)
+    assert written == [("insert", 1), ("insert", 2)]
+
+
+def test_a_batch_of_different_submissions_is_one_commit(
+    person: Person, written: list[tuple[str, int]]
+) -> None:
+    different = [PLAIN, PLAIN._replace(intent="saw"), PLAIN._replace(priority="P0")]
+    for submission in different:
+        person.do([submission])
+    with person.engine.store.read() as view:
+        before = view.head()
+    person.do(different)
+    assert written == []
+    with person.engine.store.read() as view:
+        assert view.commit_boundary(before + 1) == before
+
+
+def test_signatures_that_are_used_once_are_forgotten(person: Person) -> None:
+    with patch("detent.engine.plain_submissions.MAX_FORMS", 2):
+        for number in range(3):
+            person.do([PLAIN._replace(intent=f"dig-{number}")])
+    assert len(person.engine._submissions._used) == 1
+
+
 def test_a_task_with_a_dependent_ends_on_the_general_path(
     person: Person, written: list[tuple[str, int]]
 ) -> None:
-    task = PLAIN._replace(lifecycle="board")
-    person.do([task] * 6)
+    person.do([PLAIN._replace(lifecycle="board")] * 6)
     person.do(Claim("w1", "n1", 6))
-    person.do([task._replace(parent=0)])
+    person.do([PLAIN._replace(lifecycle="board", parent=0)])
     person.do([ENDED._replace(held=each) for each in range(6)])
     assert written[-1] == ("end", 5)
     with person.engine.store.read() as view:

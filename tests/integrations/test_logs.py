@@ -85,7 +85,7 @@ def test_ids_follow_the_context_only() -> None:
     seen: list[dict[str, str]] = []
 
     def look() -> None:
-        seen.append(dict(program_log._about.get()))
+        seen.append(dict(program_log.IDS.get()))
 
     with program_log.about(run_id="mine"):
         context = copy_context()

@@ -113,9 +113,9 @@ def test_all_of_it_is_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     run = batch.run
 
-    def counted(tx: Any, asks: Any, limits: Any) -> Any:
+    def counted(tx: Any, asks: Any, *more: Any) -> Any:
         sizes.append(len(asks))
-        return run(tx, asks, limits)
+        return run(tx, asks, *more)
 
     monkeypatch.setattr(batch, "run", counted)
     assert len(client.call("cancel_many", ids=[*ids, "missing"])["items"]) == 50

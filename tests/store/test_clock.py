@@ -1,7 +1,7 @@
 """The store's clock by itself: readings that overlap, answers that are late, a machine asleep."""
 
-from detent.clock import HostClock, since_boot_s
-from detent.store.clock import NEVER, StoreClock, Written
+from detent.boot_time import since_boot_s
+from detent.store.clock import NEVER, HostClock, StoreClock, Written
 from detent.testing.clock import START, VirtualClock
 
 SECOND_US = 1_000_000

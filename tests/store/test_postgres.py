@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from detent.clock import HostClock
 from detent.engine import CommandRequest, CommandResult, Engine, Idempotency
 from detent.errors import DetentError, Invalid, Unavailable
 from detent.ids import new_id
 from detent.kernel import commands as c
+from detent.store.clock import HostClock
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Failed
 from detent.store.postgres.error_mapping import explained

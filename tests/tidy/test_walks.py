@@ -66,6 +66,12 @@ def submit_a_task(gateway: Installation) -> None:
     add(gateway, "runQA")
 
 
+def submit_others(gateway: Installation) -> None:
+    """Submissions like the traced one."""
+    for _ in range(3):
+        add(gateway, "runQA")
+
+
 def execute_a_job(gateway: Installation) -> None:
     with Worker(gateway.core, make_app()):
         until_state(gateway, add(gateway, "runQA"), "done")
@@ -85,12 +91,19 @@ OPERATIONS: dict[str, Callable[[Installation], None]] = {
     "A job: from the claim to its end": execute_a_job,
     "A question: from `run.ask` to the continued run": ask_a_question,
 }
+#: What is done before the operation and is not traced.
+BEFORE: dict[str, Callable[[Installation], None]] = {
+    "A submission: from `POST /add` to the commit": submit_others,
+}
 
 
 @pytest.mark.parametrize("heading", OPERATIONS)
 def test_the_operation_calls_the_listed_functions_in_order(heading: str, tmp_path: Path) -> None:
     steps = walks()[heading]
     with traced() as called, installed(tmp_path) as gateway:
+        if heading in BEFORE:
+            BEFORE[heading](gateway)
+            called.clear()
         OPERATIONS[heading](gateway)
     missing = first_missing(steps, called)
     assert missing is None, (
@@ -114,3 +127,15 @@ def test_a_renamed_or_moved_function_is_found() -> None:
 
 def test_the_page_fits_on_two_screens() -> None:
     assert len(PAGE.read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+def test_the_first_submission_of_a_kind_takes_the_general_path(tmp_path: Path) -> None:
+    steps = [
+        Call("engine/batch.py", "run"),
+        Call("kernel/decide/submit.py", "submit_task"),
+        Call("kernel/transitions/task_job.py", "create_job"),
+        Call("store/sqlite/writer.py", "SqliteWriter.save"),
+    ]
+    with traced() as called, installed(tmp_path) as gateway:
+        submit_a_task(gateway)
+    assert first_missing(steps, called) is None

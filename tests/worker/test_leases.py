@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from detent import clock, failpoints
+from detent import boot_time, failpoints
 from detent.app.app import App
 from detent.app.async_run_context import AsyncRun
 from detent.app.run_context import Run
@@ -35,7 +35,7 @@ class Suspend:
         self.slept_s += 60.0
 
     def since_boot_s(self) -> float:
-        return clock.since_boot_s() + self.slept_s
+        return boot_time.since_boot_s() + self.slept_s
 
 
 @pytest.fixture

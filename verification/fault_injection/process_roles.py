@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
-from detent.clock import HostClock
 from detent.operations.leader_election import LeaderElection
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
+from detent.store.clock import HostClock
 from verification.fault_injection import mutants
 from verification.fault_injection.environment import CLOCK, REFUSED
 from verification.fault_injection.injected_app import REFERENCE

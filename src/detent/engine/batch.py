@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from detent import failpoints
 from detent.engine.changeset import ChangeSet
 from detent.engine.loader import LoadRequest, load, load_limits
-from detent.engine.plain_jobs import SetPlan
+from detent.engine.plain_jobs import PlainClaims, SetPlan
 from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
@@ -29,19 +29,36 @@ class Lifetimes:
 
 
 def run(
-    tx: WriteTransaction, requests: Sequence[CommandRequest], lifetimes: Lifetimes
+    tx: WriteTransaction,
+    requests: Sequence[CommandRequest],
+    lifetimes: Lifetimes,
+    known: PlainClaims | None = None,
 ) -> list[Result]:
     """Decide the commands in order; each sees the changes of the commands before it."""
-    sets = SetPlan(tx.sets, requests) if tx.sets is not None else None
-    if sets is None or not sets.planned:
+    plan = SetPlan(tx.sets, requests, known or PlainClaims()) if tx.sets is not None else None
+    if plan is not None and plan.unknown:
+        _lock_all(tx, requests)
+        plan.read()
+    if plan is None or not plan.planned:
         return _Each(tx, requests).run(lifetimes)
-    others = [each for place, each in enumerate(requests) if place not in sets.places]
+    others = [each for place, each in enumerate(requests) if place not in plan.places]
+    if not others:
+        return list(dict(sorted(plan.execute().items())).values())
+    _lock_all(tx, requests)
     rest = _Each(tx, others)
-    if sets.concerns(rest.tasks, rest.jobs):
+    if plan.concerns(rest.tasks, rest.jobs):
         return _Each(tx, requests).run(lifetimes)
     own = iter(rest.run(lifetimes))
-    done = sets.execute(tx.now())
+    done = plan.execute()
     return [done[place] if place in done else next(own) for place in range(len(requests))]
+
+
+def _lock_all(tx: WriteTransaction, requests: Sequence[CommandRequest]) -> None:
+    """Lock what commands name together, in the order that all writers have."""
+    if tx.sets is not None and tx.sets.remote:
+        wanted = LoadRequest([request.command for request in requests])
+        wanted.leave_out(_fresh_ids(requests))
+        tx.lock(wanted.tasks, wanted.jobs)
 
 
 class _Each:

@@ -1,6 +1,6 @@
 """Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent import failpoints
@@ -9,6 +9,7 @@ from detent.engine.batch import Lifetimes
 from detent.engine.changeset import ChangeSet
 from detent.engine.concurrency_limits import ConcurrencyLimits
 from detent.engine.loader import LoadRequest, load
+from detent.engine.plain_jobs import PlainClaims
 from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -40,7 +41,9 @@ class ClaimRequest(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes) -> list[Claimed] | None:
+def run(
+    tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes, known: PlainClaims
+) -> list[Claimed] | None:
     """Claim jobs; those that another worker has claimed or a limit excludes stay in the queue.
 
     None if a pause has expired: its end must be in the log before a job starts after it.
@@ -51,12 +54,34 @@ def run(tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes) -> li
     chosen = _choose(tx, request, limits)
     if not chosen:
         return []
-    until = tx.now() + lifetimes.lease_us
-    claimed = dict(plain_jobs.claim(tx, request.worker, request.nonce, chosen, until))
+    by = (request.worker, request.nonce)
+    claimed = dict(plain_jobs.claim(tx, *by, chosen, lifetimes.lease_us, known))
+    if tx.sets is not None and tx.sets.remote:
+        known.expect(_asked(request), {(each.project, each.plain) for each in chosen})
     rest = [each.job_id for each in chosen if each.job_id not in claimed]
     if rest:
         claimed.update(_claim_each(tx, request, lifetimes, rest))
     return [claimed[each.job_id] for each in chosen if each.job_id in claimed]
+
+
+def expected(request: ClaimRequest, known: PlainClaims) -> tuple[str, str] | None:
+    """The project and `plain` (see `Candidate`) that all jobs of the next claim probably have."""
+    if request.sessions is not None and _concern(request.sessions, request.intents):
+        return None
+    return known.expected(_asked(request))
+
+
+def _asked(request: ClaimRequest) -> Hashable:
+    intents, projects = (
+        None if each is None else frozenset(each) for each in (request.intents, request.projects)
+    )
+    return intents, projects
+
+
+def _concern(sessions: Sessions, intents: Collection[str] | None) -> bool:
+    return bool(sessions.intents) and (
+        intents is None or not set(sessions.intents).isdisjoint(intents)
+    )
 
 
 def _claim_each(

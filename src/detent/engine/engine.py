@@ -11,10 +11,12 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
-from detent.engine import batch, claims, due_timers
+from detent.engine import batch, claims, due_timers, plain_jobs
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
+from detent.engine.plain_jobs import PlainClaims
+from detent.engine.plain_submissions import PlainSubmissions
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
@@ -49,6 +51,8 @@ class Engine:
         #: Whether a thread is writing. `_idle` is notified when it ends.
         self._writing = False
         self._idle = threading.Condition()
+        self._submissions = PlainSubmissions()
+        self._plain = PlainClaims()
         #: How many commands were refused, by error code; a metric.
         self.refused: Counter[str] = Counter()
 
@@ -79,11 +83,57 @@ class Engine:
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         """Claim up to `request.limit` jobs for a worker."""
-        claimed = self.transaction(lambda tx: claims.run(tx, request, self.lifetimes))
+        found = claims.expected(request, self._plain)
+        claimed = None
+        if found is not None:
+            claimed = self.transaction(lambda tx: self._take(tx, request, found))
+        return self._claim(request) if claimed is None else claimed
+
+    def _take(
+        self, tx: WriteTransaction, request: ClaimRequest, found: tuple[str, str]
+    ) -> list[Claimed] | None:
+        if tx.sets is None:
+            return None
+        return plain_jobs.take(tx.sets, request, found, self.lifetimes.lease_us, self._plain)
+
+    def _claim(self, request: ClaimRequest) -> list[Claimed]:
+        given = (request, self.lifetimes, self._plain)
+        claimed = self.transaction(lambda tx: claims.run(tx, *given))
         if claimed is None:
             self.expire_pauses()
-            claimed = self.transaction(lambda tx: claims.run(tx, request, self.lifetimes))
+            claimed = self.transaction(lambda tx: claims.run(tx, *given))
         return claimed or []
+
+    def complete_and_claim(
+        self, requests: Sequence[CommandRequest], request: ClaimRequest
+    ) -> tuple[list[batch.Result], list[Claimed]]:
+        """Execute commands, and claim jobs after them; in one round trip if all work is plain.
+
+        The commands are in one transaction. If they fail, they are executed as by `execute`.
+        """
+        found = claims.expected(request, self._plain)
+        if found is None or not 0 < len(requests) <= MAX_COMMANDS:
+            return self.execute(requests), self.claim(request)
+        try:
+            results, claimed = self.transaction(lambda tx: self._both(tx, requests, request, found))
+        except Unavailable as error:
+            return [error] * len(requests), []
+        except Exception:  # each command is decided again, and gets its own error
+            return self.execute(requests), self.claim(request)
+        self.refused.update(each.code for each in results if isinstance(each, DetentError))
+        return results, self._claim(request) if claimed is None else claimed
+
+    def _both(
+        self,
+        tx: WriteTransaction,
+        requests: Sequence[CommandRequest],
+        request: ClaimRequest,
+        found: tuple[str, str],
+    ) -> tuple[list[batch.Result], list[Claimed] | None]:
+        """A claim comes first in the order of locks: none if something was read or locked."""
+        results = batch.run(tx, requests, self.lifetimes, self._plain)
+        may_take = tx.sets is not None and tx.sets.unsent
+        return results, self._take(tx, request, found) if may_take else None
 
     def expire_pauses(self) -> int:
         """Write the end of every expired pause, and return their number."""
@@ -195,7 +245,11 @@ class Engine:
 
     def _commit_once(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
         with self.store.write() as tx:
-            return batch.run(tx, requests, self.lifetimes)
+            if tx.sets is not None:
+                results = self._submissions.execute(tx.sets, requests)
+                if results is not None:
+                    return list(results)
+            return batch.run(tx, requests, self.lifetimes, self._plain)
 
 
 def _is_done(future: "Future[Any] | None") -> bool:

@@ -23,7 +23,7 @@ from detent.kernel.world import RUNS, World
 from detent.store.codec import event_rows, from_json
 from detent.store.commit_body import template
 from detent.store.event_template import ID, MARK, SECOND, VALUE
-from detent.store.job_sets import JobSet
+from detent.store.job_sets import At, JobSet
 from detent.store.types import Changes
 
 #: How many forms are kept. They are few: one for each intent, worker, actor, project.
@@ -91,11 +91,13 @@ class Form(NamedTuple):
     example_task: Task | None
     answer: Any
 
-    def at(self, now: int, nonce: str = "") -> JobSet:
-        """What is written at a time, for a claim with this nonce."""
-        task, job, run = (each.at(now, nonce) for each in (self.task, self.job, self.run))
+    def written(self, nonce: str = "") -> JobSet:
+        """What is written for each job, for a claim with this nonce."""
+        task, job, run = (each.written(nonce) for each in (self.task, self.job, self.run))
         versions = (self.task_versions, self.job_versions)
-        return JobSet(task, job, run, *versions, self.template.replace(NONCE, nonce), self.suffix)
+        events = sum(after - before for before, after in versions)
+        template = self.template.replace(NONCE, nonce)
+        return JobSet(task, job, run, *versions, template, self.suffix, events)
 
     @property
     def suffix(self) -> str:
@@ -109,9 +111,9 @@ class Fields(NamedTuple):
     values: dict[str, Any]
     times: Mapping[str, int]
 
-    def at(self, now: int, nonce: str) -> dict[str, Any]:
+    def written(self, nonce: str) -> dict[str, Any]:
         found = {name: nonce if value == NONCE else value for name, value in self.values.items()}
-        found.update((name, now + offset) for name, offset in self.times.items())
+        found.update((name, At(offset)) for name, offset in self.times.items())
         return found
 
 
@@ -121,7 +123,7 @@ Signature = Submitted | SubmittedTask | ToClaim | Completed
 @lru_cache(MAX_FORMS)
 def form_of(signature: Signature) -> Form | None:
     """The form of the decisions of a signature; None if there is none."""
-    if MARK in repr(signature) or "\\ue000" in repr(signature):
+    if MARK in repr(signature) or "ue000" in repr(signature) or "u0000" in repr(signature):
         return None
     try:
         return _compared(_probe(signature, 0), _probe(signature, 1))

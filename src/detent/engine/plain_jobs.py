@@ -4,37 +4,27 @@ A command is left to the general path if it is not about a plain job, if fewer t
 ones are in the batch, or if another command of the batch names the same job.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.job_forms import (
-    Completed,
-    Form,
-    Signature,
-    Submitted,
-    SubmittedTask,
-    ToClaim,
-    form_of,
-)
+from detent.engine.job_forms import Completed, Form, Signature, ToClaim, form_of
+from detent.engine.plain_submissions import is_simple, plain_submission
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.store.codec import to_json
-from detent.store.event_template import ID, MARK
-from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow
+from detent.store.event_template import ID
+from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow, resolved
 from detent.store.port import WriteTransaction
-from detent.store.types import Candidate
+from detent.store.types import Candidate, ClaimFilter
 
 #: Smaller sets gain nothing.
 FEWEST = 4
-#: Ids and nonces that are the same text inside JSON.
-SIMPLE = re.compile(r"[A-Za-z0-9_.:-]+")
-#: What ids are joined with to match all of them together.
-SEPARATOR = "."
+#: How many claimed jobs are remembered at most.
+MAX_REMEMBERED = 100_000
 
 
 class Planned(NamedTuple):
@@ -43,23 +33,66 @@ class Planned(NamedTuple):
     form: Form
     places: Sequence[int]
     members: Sequence[Member]
+    #: Of completions: the nonce of each claim.
+    nonces: Sequence[str]
+
+
+class PlainClaims:
+    """What this process knows about plain jobs that it has claimed. Thread-safe.
+
+    It is used to decide about them without reading them. The store refuses what has changed.
+    """
+
+    def __init__(self) -> None:
+        #: By id of a claimed job: its project and `plain`; see `Candidate`.
+        self._held: dict[str, tuple[str, str]] = {}
+        #: By what was asked for: the project and `plain` of the jobs that were claimed last.
+        self._last: dict[Any, tuple[str, str]] = {}
+
+    def add(self, ids: Iterable[str], found: tuple[str, str]) -> None:
+        if len(self._held) > MAX_REMEMBERED:
+            self._held.clear()
+        self._held.update(dict.fromkeys(ids, found))
+
+    def pop(self, job_id: str) -> tuple[str, str] | None:
+        return self._held.pop(job_id, None)
+
+    def expect(self, asked: Any, found: Collection[tuple[str, str | None]]) -> None:
+        """Expect for the next claim what this one has found, if all jobs were plain and equal."""
+        if len(self._last) > MAX_REMEMBERED:
+            self._last.clear()
+        self._last.pop(asked, None)
+        for project, plain in found if len(found) == 1 else ():
+            if plain is not None:
+                self._last[asked] = (project, plain)
+
+    def expected(self, asked: Any) -> tuple[str, str] | None:
+        return self._last.get(asked)
 
 
 class SetPlan:
     """Which commands of a batch are executed as sets."""
 
-    def __init__(self, sets: JobSets, requests: Sequence[CommandRequest]) -> None:
+    def __init__(
+        self, sets: JobSets, requests: Sequence[CommandRequest], known: PlainClaims
+    ) -> None:
         self.sets = sets
-        self._found: dict[Signature, tuple[list[int], list[Member]]] = {}
+        self._requests = requests
+        self._found: dict[Signature, tuple[list[int], list[Member], list[str]]] = {}
+        #: The places of completions of jobs that must be read first.
+        self.unknown: list[int] = []
         if len(requests) >= FEWEST:
             self._find_submissions(requests)
-            self._find_completions(requests)
+            self._find_completions(requests, known)
+        self._plan()
+
+    def _plan(self) -> None:
         self.planned = list(_planned(self._found))
         self.places = {place for each in self.planned for place in each.places}
         #: The ids of the tasks and of the jobs.
         self.tasks: set[str] = set()
         self.jobs: set[str] = set()
-        for form, _, members in self.planned:
+        for form, _, members, _ in self.planned:
             suffix = form.suffix
             self.jobs.update([member[0] + suffix for member in members])
             if form.example_task is not None:
@@ -67,77 +100,73 @@ class SetPlan:
         if len(self.jobs) != len(self.places):  # a job is named twice
             self.planned = []
 
+    def read(self) -> None:
+        """Plan the completions of jobs that must be read first. They were locked before."""
+        commands: list[Any] = [self._requests[place].command for place in self.unknown]
+        runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
+        for place, command in zip(self.unknown, commands, strict=True):
+            row = runs.get(command.grant[0])
+            if row is not None and _is_held(row, command):
+                self._add_completion(place, command, (row[1], row[3]))
+        self._plan()
+
     def _find_submissions(self, requests: Sequence[CommandRequest]) -> None:
-        command: Any
-        for place, (command, actor, key, fresh, grant) in enumerate(requests):
-            kind = type(command)
-            if (
-                (kind is not c.SubmitJob and kind is not c.SubmitTask)
-                or not fresh
-                or key is not None
-                or grant is not None
-                or actor.root_id is not None
-                or command.not_before
-                or command.delay
-            ):
-                continue
-            try:
-                found = _job(command, actor) if kind is c.SubmitJob else _task(command, actor)
-            except Invalid:
-                continue
+        for place, request in enumerate(requests):
+            found = plain_submission(request)
             if found is not None:
                 self._add(found[0], place, found[1])
 
-    def _find_completions(self, requests: Sequence[CommandRequest]) -> None:
-        places = [
-            place
-            for place, (command, actor, key, _, grant) in enumerate(requests)
-            if type(command) is c.CompleteRun
-            and key is None
-            and grant is None
-            and actor.root_id is None
-        ]
-        if len(places) < FEWEST:
-            return
-        commands: list[Any] = [requests[place].command for place in places]
-        runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
-        new = tuple.__new__
-        for place, command in zip(places, commands, strict=True):
-            job_id = command.grant[0]
-            row = runs.get(job_id)
-            if row is None or not _is_held(row, command):
+    def _find_completions(self, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+        for place, (command, actor, key, _, grant) in enumerate(requests):
+            if (
+                type(command) is not c.CompleteRun
+                or key is not None
+                or grant is not None
+                or actor.root_id is not None
+            ):
                 continue
-            try:
-                result = to_json(command.result)
-            except Invalid:
-                continue
-            # The plain job of a task is its first one.
-            root = job_id if row[3][0] == "{" else job_id.removesuffix("-j1")
-            actor = requests[place].actor.name
-            ending = (command.exit_code, command.decision)
-            self._add(
-                Completed(actor, row[1], row[3], *ending), place, new(Member, (root, result, ""))
-            )
+            found = known.pop(command.grant[0])
+            if found is None:
+                self.unknown.append(place)
+            elif command.grant[1] == 1 and command.run_id == f"{command.grant[0]}-r1":
+                self._add_completion(place, command, found)
+        if len(self.unknown) < FEWEST:
+            self.unknown = []
 
-    def _add(self, signature: Signature, place: int, member: Member) -> None:
+    def _add_completion(self, place: int, command: c.CompleteRun, found: tuple[str, str]) -> None:
+        try:
+            result = to_json(command.result)
+        except Invalid:
+            return
+        job_id, _, nonce = command.grant
+        project, plain = found
+        # The plain job of a task is its first one.
+        root = job_id if plain[0] == "{" else job_id.removesuffix("-j1")
+        actor = self._requests[place].actor.name
+        ending = (command.exit_code, command.decision)
+        member = tuple.__new__(Member, (root, result, ""))
+        self._add(Completed(actor, project, plain, *ending), place, member, nonce)
+
+    def _add(self, signature: Signature, place: int, member: Member, nonce: str = "") -> None:
         found = self._found.get(signature)
         if found is None:
-            found = self._found[signature] = ([], [])
+            found = self._found[signature] = ([], [], [])
         found[0].append(place)
         found[1].append(member)
+        found[2].append(nonce)
 
     def concerns(self, task_ids: Collection[str], job_ids: Collection[str]) -> bool:
         """Whether one of these tasks or jobs is in a set."""
         return not (self.tasks.isdisjoint(task_ids) and self.jobs.isdisjoint(job_ids))
 
-    def execute(self, now: int) -> Mapping[int, CommandResult]:
+    def execute(self) -> Mapping[int, CommandResult]:
         """Write the sets; returns the results by place."""
         failpoints.hit("save.before")
         results: dict[int, CommandResult] = {}
-        for form, places, members in self.planned:
-            jobs = form.at(now)
+        for form, places, members, nonces in self.planned:
+            jobs = form.written()
             if form.job_versions[0]:
-                self.sets.end(jobs, members)
+                self.sets.end(jobs, members, nonces)
                 results.update(dict.fromkeys(places, CommandResult(form.answer)))
             else:
                 self.sets.insert(jobs, members)
@@ -148,37 +177,14 @@ class SetPlan:
         return results
 
 
-def _job(command: Any, actor: c.Actor) -> tuple[Signature, Member] | None:
-    if command.parent_job_id is not None:
-        return None
-    options = to_json(command.options) if command.options else "{}"
-    where = (actor.name, command.project, command.intent, command.priority)
-    member = tuple.__new__(Member, (command.job_id, to_json(command.payload), ""))
-    return Submitted(*where, command.concurrency_key, options), member
-
-
-def _task(command: Any, actor: c.Actor) -> tuple[Signature, Member] | None:
-    if (
-        not command.queue
-        or command.parent_id is not None
-        or command.depends_on
-        or command.budget is not None
-        or MARK in command.title
-    ):
-        return None
-    options = to_json(command.options) if command.options else "{}"
-    where = (actor.name, command.project, command.lifecycle, command.intent, command.source)
-    to_json(command.title)
-    member = Member(command.task_id, to_json(command.payload), command.title)
-    return SubmittedTask(*where, command.priority, tuple(command.tags), options), member
-
-
-def _planned(found: Mapping[Signature, tuple[list[int], list[Member]]]) -> Iterable[Planned]:
-    for signature, (places, members) in found.items():
-        if len(members) >= FEWEST and _simple(member[0] for member in members):
+def _planned(
+    found: Mapping[Signature, tuple[list[int], list[Member], list[str]]],
+) -> Iterable[Planned]:
+    for signature, (places, members, nonces) in found.items():
+        if len(members) >= FEWEST and is_simple(member[0] for member in members):
             form = form_of(signature)
             if form is not None:
-                yield Planned(form, places, members)
+                yield Planned(form, places, members, nonces)
 
 
 def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
@@ -187,50 +193,77 @@ def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
     return fence == 1 and nonce == row[2] and command.run_id == f"{job_id}-r1"
 
 
-def _simple(texts: Iterable[str]) -> bool:
-    return SIMPLE.fullmatch(SEPARATOR.join(texts)) is not None
-
-
 # ---- claims ------------------------------------------------------------------------------------
 
 
 def claim(
-    tx: WriteTransaction, worker: str, nonce: str, candidates: Sequence[Candidate], until: int
+    tx: WriteTransaction,
+    worker: str,
+    nonce: str,
+    candidates: Sequence[Candidate],
+    lease_us: int,
+    known: PlainClaims,
 ) -> Mapping[str, Claimed]:
     """Claim the plain jobs among these; returns them by id."""
     sets = tx.sets
-    if sets is None or len(candidates) < FEWEST or not _simple([nonce]):
+    if sets is None or len(candidates) < FEWEST or not is_simple([nonce]):
         return {}
     classes: dict[tuple[str, str], list[str]] = {}
     for job_id, _, project, _, plain in candidates:
         if plain is not None:
             classes.setdefault((project, plain), []).append(job_id)
     claimed: dict[str, Claimed] = {}
-    for (project, plain), ids in classes.items():
-        if len(ids) < FEWEST or not _simple(ids):
+    for found, ids in classes.items():
+        if len(ids) < FEWEST or not is_simple(ids):
             continue
-        form = form_of(ToClaim(worker, project, plain))
+        form = form_of(ToClaim(worker, *found))
         if form is not None:
             failpoints.hit("claim.chosen")
             own = [each.removesuffix(form.suffix) for each in ids] if form.suffix else ids
-            jobs, tasks = sets.claim(form.at(tx.now(), nonce), own, until)
-            claimed.update(_Reader(form, tx.now(), nonce, until).claimed(jobs, tasks))
+            jobs, tasks = sets.claim(form.written(nonce), own, lease_us)
+            now = tx.now()
+            claimed.update(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
+            if sets.remote:
+                known.add(ids, found)
     return claimed
+
+
+def take(
+    sets: JobSets, request: Any, found: tuple[str, str], lease_us: int, known: PlainClaims
+) -> list[Claimed] | None:
+    """Choose and claim jobs that are expected to be plain and equal, and commit.
+
+    None if there is other work or a limit: nothing was claimed then.
+    """
+    nonce = request.nonce
+    form = form_of(ToClaim(request.worker, *found)) if is_simple([nonce]) else None
+    if form is None:
+        return None
+    claim_filter = ClaimFilter(request.intents, request.projects)
+    failpoints.hit("claim.chosen")
+    taken = sets.take(form.written(nonce), found, claim_filter, request.limit, lease_us)
+    if taken is None:
+        return None
+    jobs, tasks, now = taken
+    claimed = dict(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
+    known.add(claimed, found)
+    return list(claimed.values())
 
 
 class _Reader:
     """Makes claimed jobs and their tasks from the rows of a set."""
 
     def __init__(self, form: Form, now: int, nonce: str, until: int) -> None:
-        jobs = form.at(now, nonce)
+        jobs = form.written(nonce)
         self._suffix = form.suffix
         self._rest = (form.answer.fence, nonce)
         self._until = until
-        own = {**form.example._asdict(), **jobs.job}
+        own = {**form.example._asdict(), **resolved(jobs.job, now)}
         self._job = _maker(Job, ClaimedRow._fields[:-1], own)
         task = form.example_task
         if task is not None:
-            self._task = _maker(Task, StartedRow._fields[:-1], {**task._asdict(), **jobs.task})
+            own = {**task._asdict(), **resolved(jobs.task, now)}
+            self._task = _maker(Task, StartedRow._fields[:-1], own)
 
     def claimed(
         self, jobs: Sequence[ClaimedRow], tasks: Sequence[StartedRow]

@@ -54,20 +54,23 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: Mapping[str, Any] = {}
-        self._principals: dict[str, Principal] = {}
+        #: The principals that were found since the table was read.
+        self._principals: dict[Credentials, Principal] = {}
         self._now = 0
         self._read_at = float("-inf")
 
     async def find(self, given: "Credentials") -> Principal:
         """The principal with these credentials; refused if they are not valid."""
+        fresh = time.monotonic() - self._read_at < FRESH_S
+        if fresh and given in self._principals:
+            return self._principals[given]
         key = digest_of(given.token)
-        if key not in self._rows or not self._fresh():
+        if key not in self._rows or not fresh:
             await anyio.to_thread.run_sync(self.read)
         if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
-        if key not in self._principals:
-            self._principals[key] = Principal(self._caller(key), key)
-        return self._principals[key]
+        found = self._principals[given] = Principal(self._caller(key), key)
+        return found
 
     def _caller(self, key: str) -> Caller:
         """The caller of a token. A session has the scopes that the token it came from has now."""
@@ -88,9 +91,6 @@ class Tokens:
     def forget(self) -> None:
         """Read the table again at the next request: an operation may have changed it."""
         self._read_at = float("-inf")
-
-    def _fresh(self) -> bool:
-        return time.monotonic() - self._read_at < FRESH_S
 
 
 # ---- the first token -------------------------------------------------------------------------

@@ -117,8 +117,11 @@ class AuthenticationMiddleware:
                 problems.explained(error, context.request_id), scope, receive, send_secured
             )
             return
-        with program_log.about(request_id=context.request_id):
+        logged = program_log.IDS.set({"request_id": context.request_id})
+        try:
             await target(scope, receive, send_secured)
+        finally:
+            program_log.IDS.reset(logged)
 
     def _page(self, scope: Scope, host: str) -> ASGIApp | None:
         """The response if the dashboard has a page or a file at this path."""

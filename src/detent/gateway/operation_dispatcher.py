@@ -7,6 +7,7 @@ before it waits for the results, so that one transaction holds many submissions.
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -16,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from detent import failpoints
+from detent.errors import DetentError
 from detent.gateway.auth import Tokens
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Operation, PreparedSubmission, call
@@ -24,6 +26,8 @@ log = logging.getLogger("detent.gateway")
 
 #: Operations below these paths change the table of tokens.
 TOKEN_PATHS = ("/api/tokens", "/api/sessions")
+#: An intent that another process changes has its new options after at most this time.
+FRESH_S = 1.0
 #: Operations that run at the same time in the pool; further ones wait for a thread.
 MAX_THREADS = 16
 
@@ -54,13 +58,15 @@ class OperationDispatcher:
         self.core = core
         self.tokens = tokens
         self._submissions: SimpleQueue[_Submission | None] = SimpleQueue()
+        self._contexts_since = time.monotonic()
         self._thread = threading.Thread(target=self._submit, name="detent-submissions", daemon=True)
         self._pool = anyio.CapacityLimiter(MAX_THREADS)
         self._thread.start()
 
     async def call(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
         """The result of an operation; the caller's scope is checked first."""
-        caller.require(operation.scope)
+        if operation.scope not in caller.scopes:
+            caller.require(operation.scope)  # admin includes it
         if operation.prepare is None:
             result = await self.run_in_thread(
                 lambda: call(operation.name, self.core, caller, **arguments)
@@ -88,11 +94,13 @@ class OperationDispatcher:
             arrived = [first, *self._arrived()]
             outcomes: list[tuple[_Submission, Any]] = []
             try:
-                failpoints.hit("request.received")
+                if failpoints.armed:
+                    failpoints.hit("request.received")
                 for each in self._post(arrived, outcomes):
                     self.core.engine.serve(each.results)
                     outcomes.append((each.submission, _outcome(each)))
-                failpoints.hit("response.before")
+                if failpoints.armed:
+                    failpoints.hit("response.before")
             except Exception as error:  # every client gets a response, and the thread continues
                 log.exception("submissions failed")
                 outcomes = [(each, error) for each in arrived]
@@ -116,14 +124,31 @@ class OperationDispatcher:
         """Put the commands into the engine's queue; a refused submission gets its outcome here."""
         accepted: list[_Posted] = []
         for each in arrived:
-            assert each.operation.prepare is not None
             try:
-                posted = each.operation.prepare(self.core, each.caller, **each.arguments)
+                posted = self._prepared(each)
             except Exception as error:
                 outcomes.append((each, error))
             else:
                 accepted.append(_Posted(each, posted, self.core.engine.enqueue(posted.requests)))
         return accepted
+
+    def _prepared(self, each: _Submission) -> PreparedSubmission[Any]:
+        """The requests of a submission. What it is checked against is read once in `FRESH_S`, and
+        again before a submission is refused.
+        """
+        prepare, contexts = each.operation.prepare, self.core.contexts
+        assert prepare is not None
+        if time.monotonic() - self._contexts_since >= FRESH_S:
+            contexts.clear()
+            self._contexts_since = time.monotonic()
+        known = contexts.get(each.caller)
+        if known is not None:
+            try:
+                return prepare(self.core, each.caller, known, **each.arguments)
+            except DetentError:
+                pass
+        context = contexts[each.caller] = self.core.submission_context(each.caller)
+        return prepare(self.core, each.caller, context, **each.arguments)
 
 
 def _outcome(each: _Posted) -> Any:

@@ -69,8 +69,8 @@ class ScopedRoute(Route):
             if scope["method"] != self.method:
                 raise _method_not_allowed(scope)
             context.path = self.path
-            if self.needs is not None:
-                context.caller.require(self.needs)
+            if self.needs is not None and self.needs not in context.caller.scopes:
+                context.caller.require(self.needs)  # admin includes it
             response = await self._handler(Request(scope, receive), context)
         except Exception as error:
             await refuse(explained(error, context.request_id), scope, receive, send)

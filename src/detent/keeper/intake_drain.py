@@ -18,6 +18,7 @@ from detent.operations.refused_intake import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from detent.store.port import WriteTransaction
 from detent.store.types import Intake
+from detent.submission.context import Context
 
 log = logging.getLogger("detent.intake")
 
@@ -41,9 +42,10 @@ def _take(core: Core, tx: WriteTransaction) -> int:
     asks: list[CommandRequest] = []
     asked: list[int] = []
     refused: dict[int, DetentError] = {}
+    context = core.submission_context(CALLER)
     for row in rows:
         try:
-            asks += _asks(core, row)
+            asks += _asks(core, context, row)
             asked.append(row.id)
         except DetentError as error:
             refused[row.id] = error
@@ -58,7 +60,7 @@ def _take(core: Core, tx: WriteTransaction) -> int:
     return len(rows)
 
 
-def _asks(core: Core, row: Intake) -> Sequence[CommandRequest]:
+def _asks(core: Core, context: Context, row: Intake) -> Sequence[CommandRequest]:
     """The engine request of a row."""
     operation = OPERATIONS.get(row.operation)
     if row.operation not in ALLOWED or operation is None or operation.prepare is None:
@@ -71,7 +73,7 @@ def _asks(core: Core, row: Intake) -> Sequence[CommandRequest]:
     arguments = _body(row)
     if row.idempotency_key is not None:
         arguments["idempotency_key"] = row.idempotency_key
-    return operation.prepare(core, CALLER, **arguments).requests
+    return operation.prepare(core, CALLER, context, **arguments).requests
 
 
 def _body(row: Intake) -> dict[str, Any]:

@@ -30,6 +30,9 @@ class Core:
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Limits of the configuration file, by name. `save_limits` writes them to the store.
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Contexts that the gateway keeps for a second. A worker of this process that registers its
+    #: intents removes them.
+    contexts: dict[Caller, Context] = field(default_factory=dict)
 
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """The intents of the configuration file and those that workers have registered."""

@@ -28,9 +28,11 @@ MAX_TASKS = 10_000
 
 
 @submission(Scope.SUBMIT, "POST", "/add", request=BoardRequest)
-def add(core: Core, caller: Caller, /, **given: Any) -> PreparedSubmission[schemas.Added]:
+def add(
+    core: Core, caller: Caller, context: Context, /, **given: Any
+) -> PreparedSubmission[schemas.Added]:
     """Create a task of the `board` lifecycle and queue it."""
-    made = add_task(core.submission_context(caller), given)
+    made = add_task(context, given)
 
     def finish(results: Sequence[Result]) -> schemas.Added:
         answer = _answer(results)
@@ -87,12 +89,10 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
 
 @submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
 def submit_task(
-    core: Core, caller: Caller, /, **given: Any
+    _core: Core, _caller: Caller, context: Context, /, **given: Any
 ) -> PreparedSubmission[schemas.Submitted]:
     """Create a task. It is queued if `run` is true; otherwise it stays pending."""
-    return PreparedSubmission(
-        [task_from(core.submission_context(caller), given).request()], submitted
-    )
+    return PreparedSubmission([task_from(context, given).request()], submitted)
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)

@@ -8,17 +8,16 @@ from detent.operations.context import Core
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, PreparedSubmission, Scope, operation, submission
 from detent.submission.command import submit_job as job_from
+from detent.submission.context import Context
 from detent.submission.request import JobRequest
 
 
 @submission(Scope.SUBMIT, "POST", "/api/jobs", request=JobRequest)
 def submit_job(
-    core: Core, caller: Caller, /, **given: Any
+    _core: Core, _caller: Caller, context: Context, /, **given: Any
 ) -> PreparedSubmission[schemas.Submitted]:
     """Create a job without a task and queue it."""
-    return PreparedSubmission(
-        [job_from(core.submission_context(caller), given).request()], submitted
-    )
+    return PreparedSubmission([job_from(context, given).request()], submitted)
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType, structs
 
@@ -59,7 +59,6 @@ class Caller:
 OWNER = Caller("owner")
 
 T = TypeVar("T")
-P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 Result = CommandResult | DetentError
 
@@ -129,14 +128,16 @@ def operation(
 
 def submission(
     scope: Scope, method: str, path: str, status: int = 201, *, request: type[Struct]
-) -> Callable[[Callable[P, PreparedSubmission[T]]], Callable[P, T]]:
-    """Register a function that prepares a submission, as an operation that waits for the result."""
+) -> Callable[[Callable[..., PreparedSubmission[T]]], Callable[..., T]]:
+    """Register a function that prepares a submission, as an operation that waits for the result.
 
-    def register(function: Callable[P, PreparedSubmission[T]]) -> Callable[P, T]:
+    The function also gets the context that the submission is checked against.
+    """
+
+    def register(function: Callable[..., PreparedSubmission[T]]) -> Callable[..., T]:
         @wraps(function)
-        def wait(*args: P.args, **kwargs: P.kwargs) -> T:
-            core: Any = args[0]
-            prepared = function(*args, **kwargs)
+        def wait(core: Any, caller: Caller, /, **given: Any) -> T:
+            prepared = function(core, caller, core.submission_context(caller), **given)
             return prepared.finish(core.engine.execute(prepared.requests))
 
         (response,) = get_args(get_type_hints(function)["return"])

@@ -5,9 +5,11 @@ store's time advances one percent slower than real time until the wall clock has
 processes share the offset, because each reads the times that the others have written.
 """
 
+import time
 from threading import Lock
 from typing import NamedTuple, Protocol
 
+from detent.boot_time import SINCE_BOOT
 from detent.store.codec import from_json, to_json
 
 #: The row of `system_state` with the latest time that was written, and the last reset.
@@ -30,6 +32,17 @@ class TimeSource(Protocol):
         """Microseconds since some moment; never goes back, never jumps."""
 
 
+class HostClock:
+    """The wall-clock time of this machine in microseconds, and the time since boot."""
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000
+
+    def elapsed(self) -> int:
+        """Microseconds since boot, suspended time included."""
+        return time.clock_gettime_ns(SINCE_BOOT) // 1_000
+
+
 class Written(NamedTuple):
     """The time in the database: the latest that was written, and the number of resets.
 
@@ -48,6 +61,19 @@ class Moment(NamedTuple):
     now: int
     ahead: int
     written: Written
+
+
+class Bound(NamedTuple):
+    """What a process knows of the time before it reads the database.
+
+    `wall` is the wall clock if it is not that of the database server. `least` is the earliest time
+    of the next transaction, unless the number of resets has changed. `now` is about the time.
+    """
+
+    wall: int | None
+    least: int
+    resets: int
+    now: int
 
 
 #: The value for a database without the row.
@@ -85,6 +111,14 @@ class StoreClock:
             if not self._wall - OVERLAP_US < wall < self._wall:
                 self._wall = wall
             return Moment(now, now - wall, written)
+
+    def bound(self, *, own_wall: bool) -> Bound:
+        """The time before the database is read; `own_wall` if it has no clock of its own."""
+        with self._guard:
+            elapsed = self._source.elapsed()
+            wall = self._source() if own_wall else self._wall + elapsed - self._elapsed
+            least = self._last + self._passed(wall, elapsed)
+            return Bound(wall if own_wall else None, least, self._resets, max(wall, least))
 
     def _passed(self, wall: int, elapsed: int) -> int:
         """The time since the last reading: the smaller difference of both clocks, because the wall

@@ -13,7 +13,8 @@ from detent.errors import Broken, Invalid
 from detent.kernel.events import EVENTS, Event, Record
 from detent.store.types import LoggedEvent, NewEvent
 
-_encode = msgspec.json.Encoder().encode
+#: The JSON text of a value in bytes; raises one of `NOT_JSON` if there is none.
+encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decoders: dict[str, Callable[[str], Any]] = {}
 
@@ -28,7 +29,7 @@ NOT_JSON = (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspe
 def to_json(value: Any) -> str:
     """The JSON text of a value."""
     try:
-        return _encode(value).decode()
+        return encode(value).decode()
     except NOT_JSON as error:
         raise not_json(error) from None
 
@@ -48,7 +49,6 @@ EVENT_COLUMNS = (
 
 def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
     """The rows of these events in the log."""
-    encode = _encode
     try:
         return [
             (
@@ -98,14 +98,14 @@ def event_digest(event: LoggedEvent) -> bytes:
     """The digest of an event in the hash chain. It omits the position: a moved log keeps it."""
     if event.digest is not None:
         return event.digest
-    return sha256(_encode(event[1:10])).digest()
+    return sha256(encode(event[1:10])).digest()
 
 
 def data_digest(event: LoggedEvent) -> bytes:
     """The digest of an event's data; the stored digest is used only if the data was blanked."""
     if event.digest is not None and not event.data:
         return event.digest
-    return sha256(_encode(event[1:10])).digest()
+    return sha256(encode(event[1:10])).digest()
 
 
 def not_json(error: Exception) -> Invalid:

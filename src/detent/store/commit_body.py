@@ -19,6 +19,7 @@ subject may. The data of an entry is a text: the JSON text of the data, in which
 `SECOND` in quotes represent the values of the row.
 """
 
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
@@ -28,13 +29,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.store.codec import NOT_JSON, data_digest, event_digest, not_json
-from detent.store.event_template import Row, TemplateGroup, digest_texts, fill
+from detent.store.event_template import SECOND, VALUE, Row, TemplateGroup, digest_texts, fill
+from detent.store.job_sets import Member
 from detent.store.table_names import TOMBSTONES
 from detent.store.types import LoggedEvent, NewEvent
 
 #: A transaction with more than this is written as several commits, so that the history of one
 #: stream does not read many other streams. One group is never split.
 MAX_BYTES = 64 * 1_024
+
+#: Of compression. Higher levels are slower, and bodies hardly become smaller.
+LEVEL = 1
 
 _encode = msgspec.json.Encoder().encode
 
@@ -103,21 +108,44 @@ def encode(events: Iterable[NewEvent], at: int) -> list[Body]:
     return bodies
 
 
+def compressed(text: str) -> tuple[int, bytes]:
+    """The size of a body's text, and the body as SQLite stores it."""
+    data = text.encode()
+    return len(data), zlib.compress(data, LEVEL)
+
+
 def template(groups: Sequence[Sequence[Any]]) -> str:
     """The text of a template; its marks are those of this module."""
     return _encode(groups).decode()
 
 
+def row_texts(text: str, members: Sequence[Member]) -> list[str]:
+    """The rows of members for a template: their ids, and the values that the template has."""
+    if SECOND in text:
+        return [f'["{each[0]}",{each[1]},{_encode(each[2]).decode()}]' for each in members]
+    if VALUE in text:
+        return [f'["{each[0]}",{each[1]}]' for each in members]
+    return [f'["{each[0]}"]' for each in members]
+
+
 def encode_rows(text: str, events: int, rows: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """The bodies of a template and its rows: the text, the number of events and of rows of each."""
+    begin = 0
+    for count in divided(rows):
+        yield _with_rows(text, rows[begin : begin + count]), events * count, count
+        begin += count
+
+
+def divided(rows: Sequence[str]) -> Iterator[int]:
+    """The number of rows in each body of a template."""
     begin = size = 0
     for place, row in enumerate(rows):
         length = len(row) if row.isascii() else len(row.encode())
         if size and size + length > MAX_BYTES:
-            yield _with_rows(text, rows[begin:place]), events * (place - begin), place - begin
+            yield place - begin
             begin, size = place, 0
         size += length + 1
-    yield _with_rows(text, rows[begin:]), events * (len(rows) - begin), len(rows) - begin
+    yield len(rows) - begin
 
 
 def _with_rows(text: str, rows: Sequence[str]) -> str:

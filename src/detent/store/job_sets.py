@@ -11,17 +11,33 @@ dependency, dependent, subtask or budget, and was only created, queued and start
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from detent.store.types import ClaimFilter
+
 #: The versions of a plain job's stream: after it was created, and after it was claimed.
 CREATED, CLAIMED = 1, 4
 #: The versions of a plain task's stream: after it was queued, and after it was started.
 QUEUED, STARTED = 2, 3
 
 
+class At(NamedTuple):
+    """A time: this many microseconds after that of the transaction."""
+
+    offset: int
+
+
+def resolved(columns: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """The columns with times for a transaction at this time."""
+    return {
+        name: now + value.offset if isinstance(value, At) else value
+        for name, value in columns.items()
+    }
+
+
 class JobSet(NamedTuple):
     """What is written for each job of a set, and for its task.
 
     In a text, `commit_body.ID` represents the id of the member: of the task, or of a job without a
-    task. The values `VALUE` and `SECOND` represent those of the member.
+    task. The values `VALUE` and `SECOND` represent those of the member, `At` represents a time.
     """
 
     #: Columns that change, of the task, the job and its run; new rows have all.
@@ -34,11 +50,8 @@ class JobSet(NamedTuple):
     template: str
     #: What the id of the job has after that of the member.
     suffix: str
-
-    @property
-    def events(self) -> int:
-        """The number of events for each job."""
-        return sum(after - before for before, after in (self.task_versions, self.job_versions))
+    #: The number of events for each job.
+    events: int
 
 
 class Member(NamedTuple):
@@ -86,22 +99,55 @@ class StartedRow(NamedTuple):
     payload: Any
 
 
+class Taken(NamedTuple):
+    """Jobs that were chosen and claimed together, with the time of the transaction."""
+
+    jobs: Sequence[ClaimedRow]
+    tasks: Sequence[StartedRow]
+    now: int
+
+
 class JobSets(Protocol):
     """The operations of a write transaction on sets of plain jobs."""
+
+    #: Whether each read is a round trip to a server, so that the engine omits those it can.
+    remote: bool
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the transaction has read and locked nothing yet, so that `take` may follow."""
 
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new work that can be claimed now. Refused if one of the ids is in use."""
 
     def claim(
-        self, jobs: JobSet, ids: Sequence[str], until: int
+        self, jobs: JobSet, ids: Sequence[str], lease_us: int
     ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
         """Write claims of plain jobs that `claimable` returned, under one lease.
 
         `ids` are those of the members.
         """
 
-    def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
-        """The jobs among these that are plain and running."""
+    def take(
+        self,
+        jobs: JobSet,
+        wanted: tuple[str, str],
+        claim_filter: ClaimFilter,
+        most: int,
+        lease: int,
+    ) -> Taken | None:
+        """Choose up to `most` jobs by rank, claim them, and commit the transaction.
 
-    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
-        """Write the ends of jobs that `running` returned."""
+        None if nothing was claimed and `claimable` may find something: there are limits, or one of
+        the jobs is not plain or has another project or `plain` than wanted.
+        """
+
+    def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
+        """The jobs among these that are plain and running. They were locked before."""
+
+    def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:
+        """Write the ends of plain jobs. Refused with `version_conflict` if one is not running.
+
+        A job is not running if something happened after its only claim, with the nonce that is
+        given for it; or if its task has a dependent.
+        """

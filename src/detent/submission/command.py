@@ -5,7 +5,7 @@ Subtasks of a run are in `subtask`.
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -23,9 +23,9 @@ from detent.submission.checks import (
     project_of,
     source_of,
 )
-from detent.submission.context import Context
+from detent.submission.context import Checked, Context
 from detent.submission.not_before import delay_from
-from detent.submission.options import options_for
+from detent.submission.options import options_for, plan_of, uses_payload
 from detent.submission.payload import ARGUMENTS, check_payload, check_step_inputs
 from detent.submission.request import (
     BoardRequest,
@@ -34,10 +34,14 @@ from detent.submission.request import (
     Request,
     TaskRequest,
     checked_id,
+    null_payload,
     read,
 )
 
 LIFECYCLES = ("board", "review")
+NOT_GIVEN = (None, None, None, None)
+
+R = TypeVar("R", bound=Request)
 
 
 class Submission(NamedTuple):
@@ -57,18 +61,29 @@ def submit_task(
     context: Context, given: Mapping[str, Any], *, source: str | None = None
 ) -> Submission:
     """A task, from the fields of a `TaskRequest`. `source`: one that no request may name."""
-    return _task(context, read(TaskRequest, given), source)
+    return _task(context, _read(TaskRequest, given), source)
 
 
 def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
     """A queued board task, from the fields of a `BoardRequest`; its payload names its project."""
-    return _task(context, _on_board(read(BoardRequest, given), None))
+    return _task(context, _on_board(_read(BoardRequest, given), None))
 
 
 def enqueue_task(context: Context, given: Mapping[str, Any]) -> Submission:
     """A queued board task under the caller's own id, from the fields of an `EnqueueRequest`."""
-    request = read(EnqueueRequest, given)
+    request = _read(EnqueueRequest, given)
     return _task(context, _on_board(request, checked_id(request.taskId, "taskId")))
+
+
+def _read(kind: type[R], given: Mapping[str, Any]) -> R:
+    """The request with the given fields; `read` explains what is wrong with them."""
+    try:
+        request = msgspec.convert(given, kind)
+    except msgspec.ValidationError:
+        return read(kind, given)
+    if request.payload is None:
+        raise null_payload()
+    return request
 
 
 def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> TaskRequest:
@@ -88,33 +103,61 @@ def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> Ta
 
 
 def _task(context: Context, request: TaskRequest, source: str | None = None) -> Submission:
-    lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
-    row = intent_row(context, request.intent)
-    payload = payload_of(context, request, row)
+    where = (request.intent, request.lifecycle, request.project)
+    fields = (*where, request.source, request.priority)
+    plain = (
+        (source, request.options, request.parent_id, request.max_budget_usd) == NOT_GIVEN
+        # The payload of a board task names its project, and may have any value there.
+        and isinstance(request.project, str | None)
+    )
+    checked = context.checked.get(fields) if plain else None
+    if checked is None:
+        checked = _checked(context, request, source)
+        if plain and checked.lasts:
+            context.checked[fields] = checked
     command = c.SubmitTask(
         task_id=new_id() if request.id is None else checked_id(request.id, "id"),
-        project=project_of(context, request.project, request.parent_id),
-        lifecycle=lifecycle,
+        project=checked.project,
+        lifecycle=checked.lifecycle,
         intent=request.intent,
-        source=source or source_of(context, request.source),
-        priority=priority_from(request.priority).value,
+        source=checked.source,
+        priority=checked.priority,
         title=request.title,
-        payload=payload,
+        payload={} if request.payload is UNSET else request.payload,
         tags=tuple(dict.fromkeys(request.tags)),
         parent_id=request.parent_id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
-        budget=_budget(request.max_budget_usd, row),
-        options=options_of(context, request.intent, request.options, lifecycle, payload),
+        budget=checked.budget,
+        options=checked.options,
         queue=request.run,
-        **start_of(request),
+        **({} if request.not_before is None else start_of(request)),
     )
-    key = key_for(command.project, request)
+    key = None if request.idempotency_key is None else key_for(command.project, request)
     return Submission(command, context.actor, key, request.id is None)
+
+
+def _checked(context: Context, request: TaskRequest, source: str | None) -> Checked:
+    """Check the fields of a task that depend on the installation."""
+    lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
+    row = intent_row(context, request.intent)
+    payload = payload_of(context, request, row)
+    project = project_of(context, request.project, request.parent_id)
+    source = source or source_of(context, request.source)
+    priority = priority_from(request.priority).value
+    budget = _budget(request.max_budget_usd, row)
+    options = options_of(context, request.intent, request.options, lifecycle, payload)
+    lasts = not (
+        ARGUMENTS in row
+        or uses_payload(row)
+        or plan_of(options) is not None
+        or context.settings.intake_projects_locked
+    )
+    return Checked(project, lifecycle, source, priority, budget, options, lasts)
 
 
 def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     """A job without a task, from the fields of a `JobRequest`."""
-    request = read(JobRequest, given)
+    request = _read(JobRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     options = options_of(context, request.intent, request.options, "job", payload)

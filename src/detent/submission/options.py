@@ -207,6 +207,11 @@ def with_concurrency_key(
     return {**options, "concurrency_key": fill_key_template(template, payload)}
 
 
+def uses_payload(defaults: Mapping[str, Any]) -> bool:
+    """Whether options of the intent depend on the payload."""
+    return bool(defaults.get("concurrency_key_template") or defaults.get("concurrency_key"))
+
+
 def fill_key_template(template: str, payload: Any) -> str:
     """The template, for example `customer-{customer}`, filled with the fields of the payload."""
     given = payload if isinstance(payload, Mapping) else {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.app.failures import Stopped
 from detent.app.intent import Intent
 from detent.app.run_interface import Stop
-from detent.clock import since_boot_s
+from detent.boot_time import since_boot_s
 from detent.engine import Claimed
 from detent.kernel.commands import Report
 from detent.kernel.entities import Job, Task

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from detent import failpoints
-from detent.clock import since_boot_s
+from detent.boot_time import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimRequest, Sessions
 from detent.errors import DetentError

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from detent import failpoints
 from detent.app.run_interface import Stop
-from detent.clock import since_boot_s
+from detent.boot_time import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
 from detent.periodic_thread import PeriodicThread

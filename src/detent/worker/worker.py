@@ -179,6 +179,7 @@ class Worker:
         self._end_orphans()
         self._end_drain()
         self.core.engine.transaction(self._register)
+        self.core.contexts.clear()
         failpoints.hit("worker.registered")
         self.reporter.start()
         self.uploader.start()
@@ -220,6 +221,7 @@ class Worker:
         executor.threads.stop()
         executor.event_loop.stop()
         self.core.engine.transaction(self._unregister)
+        self.core.contexts.clear()
         self._end_drain()
 
     def _stop_now(self) -> None:

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from detent.clock import HostClock
-from detent.store.clock import Moment, StoreClock, TimeSource, Written
+from detent.store.clock import HostClock, Moment, StoreClock, TimeSource, Written
 from detent.store.memory.blob_store import Kept, MemoryBlobs
 from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import Tables

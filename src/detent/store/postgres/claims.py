@@ -7,13 +7,13 @@ that were claimed before.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush, nsmallest
 from typing import NamedTuple
 
-from detent.kernel.lane import intent_of, suits
+from detent.kernel.lane import intent_of, is_planned, suits
 from detent.store.codec import to_json
-from detent.store.postgres.connection import Query, Rows
+from detent.store.postgres.connection import Query, Rows, Value
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY
 from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, arrived
@@ -27,6 +27,8 @@ Run = Callable[..., list[Rows]]
 REFRESH_EVERY_S = 60.0
 #: The minimum number of lanes that are read together.
 MIN_LANES = 16
+#: The maximum number of arrivals that a claim in one round trip names.
+MAX_SEEN = 500
 ANY_TIME, NEVER = -1 << 62, 1 << 62
 
 
@@ -38,6 +40,10 @@ class LaneFilter(NamedTuple):
     not_intents: Collection[str]
     not_projects: Collection[str]
     not_keys: Collection[str]
+
+    @classmethod
+    def of(cls, claim_filter: ClaimFilter) -> "LaneFilter":
+        return cls._make(None if each is None else frozenset(each) for each in claim_filter)
 
     def allows(self, lane: str, project: str) -> bool:
         return (
@@ -58,6 +64,10 @@ class Floors:
 
     def __getitem__(self, lane: Lane) -> int:
         return self._floors[lane]
+
+    @property
+    def lanes(self) -> Collection[Lane]:
+        return self._floors.keys()
 
     def put(self, lane: Lane, floor: int) -> None:
         if self._floors.get(lane) != floor:
@@ -132,11 +142,16 @@ class Lanes:
             self._refresh(run)
             return set()
         likely = self._floors.lowest(limit, lane_filter, ())
-        ((horizon,),), arrivals, begins = run(
-            READY["arrivals_horizon"](),
-            READY["arrivals_after"](after=self._horizon),
-            self._floors_of(likely),
-        )
+        return self.learned(likely, run(*self.queries(likely)))
+
+    def queries(self, likely: Collection[Lane]) -> list[Query]:
+        """The statements of which `learned` takes the rows."""
+        arrivals = READY["arrivals_after"](after=self._horizon)
+        return [READY["arrivals_horizon"](), arrivals, self._floors_of(likely)]
+
+    def learned(self, likely: Collection[Lane], rows: Sequence[Rows]) -> set[Lane]:
+        """Store what was read; returns the lanes in which no job with a lower rank has arrived."""
+        ((horizon,),), arrivals, begins = rows
         self._settle(likely, begins)
         fresh = set(likely)
         for lane, rank in self._new_arrivals(arrivals):
@@ -147,6 +162,30 @@ class Lanes:
         self._horizon = horizon
         self._seen = {each for each in self._seen if each[0] >= horizon}
         return fresh
+
+    def known(self, lane_filter: LaneFilter, now: int) -> list[Lane] | None:
+        """All lanes that can be claimed from by their floors alone, without keys and plans.
+
+        None if there may be others, if delayed jobs are due, or if a refresh is due.
+        """
+        if (
+            time.monotonic() >= self._refresh_at_s
+            or self._asleep <= now
+            or len(self._seen) > MAX_SEEN
+            or len(self._floors.lanes) > MIN_LANES
+        ):
+            return None
+        lanes = [lane for lane in self._floors.lanes if lane_filter.allows(lane[0], lane[1])]
+        return None if any(key or is_planned(name) for name, _, key in lanes) else lanes
+
+    def wanted(self, lanes: Collection[Lane], lane_filter: LaneFilter) -> dict[str, Value]:
+        """The parameters of `choose_plain` for these lanes and for new arrivals."""
+        intents, projects = (
+            None if each is None else to_json(sorted(each)) for each in lane_filter[:2]
+        )
+        seen = to_json(["\x1f".join((str(xid), *lane)) for xid, lane in self._seen])
+        where = {"lanes": self.as_json(lanes), "intents": intents, "projects": projects}
+        return {**where, "after": self._horizon, "seen": seen}
 
     def _new_arrivals(self, rows: Rows) -> Iterator[tuple[Lane, int]]:
         for xid, name, project, key, rank in rows:
@@ -244,9 +283,7 @@ def claimable(
     run: Run, lanes: Lanes, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[tuple[Candidate, str]]:
     """Due jobs by rank, locked until the end, each with its root."""
-    lane_filter = LaneFilter._make(
-        None if each is None else frozenset(each) for each in claim_filter
-    )
+    lane_filter = LaneFilter.of(claim_filter)
     found: list[tuple[int, Candidate, str]] = []
     tried: set[Lane] = set()
     with lanes.turn:

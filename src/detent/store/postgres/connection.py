@@ -75,12 +75,21 @@ def ready(statement: Statement) -> Callable[..., Query]:
     The name of the prepared statement depends on its text.
     """
     text, parameters = numbered(statement), statement.parameters
-    name = b"detent_" + sha256(text).hexdigest()[:20].encode()
+    name = _name(text)
 
     def query(**values: Value) -> Query:
         return Query(text, [_bytes(values[parameter]) for parameter in parameters], name)
 
     return query
+
+
+def named(text: str) -> Query:
+    """A query without values of a statement with numbered parameters."""
+    return Query(text.encode(), (), _name(text.encode()))
+
+
+def _name(text: bytes) -> bytes:
+    return b"detent_" + sha256(text).hexdigest()[:20].encode()
 
 
 def numbered(statement: Statement) -> bytes:
@@ -121,6 +130,16 @@ class Connection:
     def idle(self) -> bool:
         """Whether the connection is alive and outside a transaction."""
         return self.alive and self._line.transaction_status == pq.TransactionStatus.IDLE
+
+    def lost(self) -> bool:
+        """Whether the server has closed the idle connection."""
+        try:
+            self._poll.register(self._line.socket, select.POLLIN)
+            while self._poll.poll(0):
+                self._line.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return not self.idle
 
     def close(self) -> None:
         self.plain.close()

@@ -40,12 +40,14 @@ DUPLICATES = {
     "tombstones_pkey": CHANGED,
 }
 #: The columns that a statement sets to NULL if it finds another row than it was given: `id` if it
-#: finds none, `version` if the version differs, `project` if there is one already.
+#: finds none, `version` if the version differs, `project` if there is one already. Of an ended row
+#: that was not found, the first column is named.
 CONFLICTS = {
     "active_tasks.project": TASK_EXISTS,
     "ended_tasks.project": TASK_EXISTS,
     "active_jobs.project": JOB_EXISTS,
     "ended_jobs.project": JOB_EXISTS,
+    "ended_jobs.rank": CHANGED,
     **{
         f"{table}.{column}": CHANGED
         for table in ("active_tasks", "ended_tasks", "active_jobs", "ended_jobs")

@@ -3,18 +3,20 @@ parameter.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
-from detent.store.codec import to_json
-from detent.store.postgres.connection import Query
+from detent.store import commit_body
+from detent.store.codec import event_digest, to_json
+from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.new_commits import NewCommits
 from detent.store.postgres.reader import READY, SQL
 from detent.store.postgres.work_rows import JobRows, TaskRows
 from detent.store.rows import Row, columns, edited, evidence_row, writer
+from detent.store.table_names import TOMBSTONES
 from detent.store.types import Changes
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
@@ -141,3 +143,39 @@ def arrived(arrivals: Mapping[Lane, int]) -> Iterator[Query]:
     """The statement that tells claimers which lanes got jobs."""
     if arrivals:
         yield ARRIVALS((*lane, rank) for lane, rank in arrivals.items())
+
+
+def to_blank(rows: Rows, streams: Collection[str]) -> list[Mapping[str, Any]]:
+    """The events of these commits whose data is to be replaced by their digests."""
+    return [
+        {
+            "commit": commit,
+            "stream": event.stream,
+            "version": event.version,
+            "digest": event_digest(event).hex(),
+        }
+        for commit, at, body in rows
+        for event in commit_body.decode_streams(body, at, 0, streams)
+        if event.digest is None and event.name not in TOMBSTONES
+    ]
+
+
+def deleting(
+    task_ids: Sequence[str],
+    gone: Sequence[str],
+    new: NewCommits,
+    blanked: Sequence[Mapping[str, Any]],
+) -> Iterator[Query]:
+    """The statements that remove the rows of tasks and jobs, and blank their events."""
+    jobs = [each for each in gone if each not in task_ids]
+    yield by_ids("release_leases", jobs)
+    for table in PARTS_OF_JOBS:
+        yield by_ids(f"delete_{table}", jobs)
+    yield by_ids("delete_dependencies", task_ids)
+    stones = [{"id": each, "part": new.part.get(each)} for each in gone]
+    yield READY["insert_tombstones"](rows=to_json(stones))
+    for table, ids in (("tasks", task_ids), ("jobs", jobs)):
+        rows = to_json([{"id": each, "before": new.before.get(each) or None} for each in ids])
+        yield READY[f"remove_active_{table}"](rows=rows)
+        yield READY[f"remove_ended_{table}"](rows=rows)
+    yield READY["blank_events"](rows=to_json(blanked))

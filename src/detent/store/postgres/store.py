@@ -7,9 +7,8 @@ from contextlib import contextmanager
 import psycopg
 
 from detent import failpoints
-from detent.clock import HostClock
 from detent.errors import Broken, DetentError
-from detent.store.clock import Moment, StoreClock, TimeSource
+from detent.store.clock import Bound, HostClock, Moment, StoreClock, TimeSource
 from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
@@ -94,9 +93,8 @@ class PostgresStore:
         self._check_process()
         transaction = self._begin_writing()
         try:
-            writing = PostgresWriter(
-                transaction, self._moment, self._lanes, self.sequence, self._recent
-            )
+            clocks = (self._moment, self._lanes, self._bound)
+            writing = PostgresWriter(transaction, *clocks, self.sequence, self._recent)
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")
@@ -127,6 +125,9 @@ class PostgresStore:
     ) -> Moment:
         wall = server_now if self._source is None else None
         return self._clock.moment(self._clock.written(clock, last_at, last_commit), wall)
+
+    def _bound(self) -> Bound:
+        return self._clock.bound(own_wall=self._source is not None)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

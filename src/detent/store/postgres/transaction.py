@@ -54,12 +54,15 @@ class Transaction:
             self._begin = (query, *self._begin)
         return self._connection is None
 
-    def run(self, queries: Iterable[Query] = ()) -> list[QueryResult]:
-        """Execute queries in one round trip, with the opening if the transaction has not begun."""
+    def run(self, queries: Iterable[Query] = (), *, commits: bool = False) -> list[QueryResult]:
+        """Execute queries in one round trip, with the opening if the transaction has not begun.
+
+        `commits`: the commit is one of them, so that they are not sent again.
+        """
         try:
             if self._connection is not None:
                 return self._run_on(self._connection, queries)
-            results = self._start(list(queries))
+            results = self._start(list(queries), again=not commits)
             self.started = results[len(self._begin) - 1].rows[0]
             return results[len(self._begin) :]
         except DetentError as error:  # a statement could not be made; those before it were sent
@@ -88,20 +91,20 @@ class Transaction:
     def rows(self, query: Query) -> Rows:
         return self.run([query])[0].rows
 
-    def commit(self, queries: Iterable[Query], then: Sequence[Query] = ()) -> None:
+    def commit(self, queries: Iterable[Query], then: Sequence[Query] = ()) -> list[QueryResult]:
         """Send the last statements and the commit in one round trip; returns when it is durable.
 
-        `then` has statements after the commit, each a transaction of its own.
+        `then` has statements after the commit, each a transaction of its own. If nothing was sent
+        before, the transaction is this round trip.
         """
         if self._failed is not None:
             raise self._failed
         if self._connection is None:
             queries = list(queries)
             if not queries:
-                return
-            self.run()
+                return []
         try:
-            last = self.run(chain(queries, [COMMIT], then))[-1 - len(then)]
+            results = self.run(chain(queries, [COMMIT], then), commits=True)
         except Unavailable as error:
             if self._connection is not None and self._connection.alive:
                 raise
@@ -110,11 +113,13 @@ class Transaction:
                 "with the same idempotency key is safe.",
                 retry_after_s=RETRY_AFTER_S,
             ) from error
+        last = results[-1 - len(then)]
         if last.done != "COMMIT":
             raise Unavailable(
                 f"{self._where}: the transaction was rolled back instead of committed.",
                 retry_after_s=RETRY_AFTER_S,
             )
+        return results[: -1 - len(then)]
 
     def end(self) -> None:
         """Roll back unless committed, and return the connection."""
@@ -132,16 +137,18 @@ class Transaction:
         finally:
             self._pool.give_back(connection)
 
-    def _start(self, queries: Sequence[Query]) -> list[QueryResult]:
+    def _start(self, queries: Sequence[Query], *, again: bool = True) -> list[QueryResult]:
         """Take a connection and begin. If an idle one was lost, the others probably were too: all
-        are dropped, and a new one is opened.
+        are dropped, and a new one is opened. What was sent may be sent again if it does not commit;
+        what commits is sent on a connection that the server has not closed.
         """
         self._connection = self._pool.take()
-        try:
-            return self._connection.run([*self._begin, *queries])
-        except (psycopg.Error, Failed):
-            if self._connection.alive:
-                raise
+        if again or not self._connection.lost():
+            try:
+                return self._connection.run([*self._begin, *queries])
+            except (psycopg.Error, Failed):
+                if self._connection.alive or not again:
+                    raise
         self._pool.give_back(self._connection)
         self._connection = None
         self._pool.drop_free()

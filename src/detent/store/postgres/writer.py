@@ -14,9 +14,8 @@ from typing import Any
 
 from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
-from detent.store import clock, commit_body
-from detent.store.codec import event_digest, from_json, to_json
-from detent.store.job_sets import JobSets
+from detent.store import clock
+from detent.store.codec import from_json, to_json
 from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
@@ -24,11 +23,12 @@ from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names, share_names
 from detent.store.postgres.new_commits import NewCommits
 from detent.store.postgres.reader import NAMED, READY, SEQUENCE, SQL, Clock, PostgresReader
+from detent.store.postgres.set_rows import PostgresJobSets
 from detent.store.postgres.transaction import Transaction
 from detent.store.postgres.work_rows import LEASE
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
-from detent.store.table_names import REBUILT, TABLES, TOMBSTONES
+from detent.store.table_names import REBUILT, TABLES
 from detent.store.types import (
     Candidate,
     ChainBlock,
@@ -68,13 +68,15 @@ class PostgresWriter(PostgresReader):
     def __init__(
         self,
         transaction: Transaction,
-        clock: Clock,
+        moment: Clock,
         lanes: Lanes,
+        bound: Callable[[], clock.Bound],
         sequence: Callable[[], object] = lambda: None,
         recent: RecentCommits | None = None,
     ) -> None:
-        super().__init__(transaction, clock, recent)
+        super().__init__(transaction, moment, recent)
         self._lanes = lanes
+        self.bound = bound
         self._sequence = sequence
         #: Roots whose rows this transaction has locked.
         self._roots: set[str] = set()
@@ -86,9 +88,13 @@ class PostgresWriter(PostgresReader):
         self.appended = False
         #: Rows were written that may be due at some time, and perhaps no event with them.
         self._timed = False
+        #: Whether the time was set for the statements of sets, and whether those bring new work.
+        self._time_is_set = self._set_arrived = False
+        self._committed = False
 
-    #: Each job is written separately.
-    sets: JobSets | None = None
+    @property
+    def sets(self) -> PostgresJobSets:
+        return PostgresJobSets(self, self._lanes)
 
     def _feed(self) -> None:
         if not self._sequenced:
@@ -373,10 +379,43 @@ class PostgresWriter(PostgresReader):
 
     def commit(self) -> bool:
         """Send the remaining statements and commit; returns whether others were notified."""
-        arrived = save_statements.arrived(self._arrivals)
-        then = [NOTIFY] if self._arrivals else []
-        self._transaction.commit(chain(self._unsent(), self._time(), arrived), then)
-        return bool(self._arrivals)
+        if not self._committed:
+            self.finish((), ())
+        return self._notifies
+
+    @property
+    def _notifies(self) -> bool:
+        return bool(self._arrivals) or self._set_arrived
+
+    # -- sets ------------------------------------------------------------------------------
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._transaction.started)
+
+    def set_time(self) -> Iterator[Query]:
+        if self._time_is_set:
+            return
+        self._time_is_set = True
+        if self.begun:
+            yield READY["set_now"](now=str(self.now()))
+        else:
+            wall, least, resets, _ = self.bound()
+            yield READY["find_now"](wall=wall, least=least, resets=resets)
+
+    def save_later(self, queries: Iterable[Query], *, arrived: bool) -> None:
+        self._saved.append(queries)
+        self._set_arrived |= arrived
+
+    def ask(self, *queries: Query) -> list[Rows]:
+        return self._run(*queries)
+
+    def finish(self, first: Iterable[Query], last: Sequence[Query]) -> list[Rows]:
+        self._committed = True
+        saved = chain(first, self._unsent(), self._time(), save_statements.arrived(self._arrivals))
+        then = [NOTIFY] if self._notifies else []
+        results = self._transaction.commit(chain(saved, last), then)
+        return [answer.rows for answer in results[len(results) - len(last) :]]
 
     def _time(self) -> Iterator[Query]:
         """Renew the row of the clock after a write without an event. It comes last, so that other
@@ -405,34 +444,5 @@ class PostgresWriter(PostgresReader):
         valid. The bodies are read here, before any of these statements is sent.
         """
         found = self._ask(save_statements.by_ids("commits_to_blank", gone))
-        blanked = [row for commit, at, body in found for row in _to_blank(commit, at, body, gone)]
-        return self._deleting(task_ids, gone, new, blanked)
-
-    def _deleting(
-        self,
-        task_ids: Sequence[str],
-        gone: Sequence[str],
-        new: NewCommits,
-        blanked: Sequence[Mapping[str, Any]],
-    ) -> Iterator[Query]:
-        jobs = [each for each in gone if each not in task_ids]
-        yield save_statements.by_ids("release_leases", jobs)
-        for table in save_statements.PARTS_OF_JOBS:
-            yield save_statements.by_ids(f"delete_{table}", jobs)
-        yield save_statements.by_ids("delete_dependencies", task_ids)
-        stones = [{"id": each, "part": new.part.get(each)} for each in gone]
-        yield READY["insert_tombstones"](rows=to_json(stones))
-        for table, ids in (("tasks", task_ids), ("jobs", jobs)):
-            rows = to_json([{"id": each, "before": new.before.get(each) or None} for each in ids])
-            yield READY[f"remove_active_{table}"](rows=rows)
-            yield READY[f"remove_ended_{table}"](rows=rows)
-        yield READY["blank_events"](rows=to_json(blanked))
-
-
-def _to_blank(commit: int, at: int, body: str, streams: Collection[str]) -> Iterator[Any]:
-    """The events of a commit whose data is to be replaced by their digests."""
-    for event in commit_body.decode_streams(body, at, 0, streams):
-        if event.digest is None and event.name not in TOMBSTONES:
-            digest = event_digest(event).hex()
-            where = {"commit": commit, "stream": event.stream, "version": event.version}
-            yield {**where, "digest": digest}
+        blanked = save_statements.to_blank(found, gone)
+        return save_statements.deleting(task_ids, gone, new, blanked)

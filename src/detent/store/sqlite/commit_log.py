@@ -33,14 +33,6 @@ LAST_STREAM_COMMIT, COMMIT_AT = SQL["last_stream_commit"].text, SQL["commit_at"]
 
 #: A commit: its id, its time, the number of its events, the size of its text, the compressed text.
 Commit = tuple[int, int, int, int, bytes]
-#: Higher levels are slower, and bodies hardly become smaller.
-LEVEL = 1
-
-
-def compressed(text: str) -> tuple[int, bytes]:
-    """The size of a body's text, and the body as it is stored."""
-    data = text.encode()
-    return len(data), zlib.compress(data, LEVEL)
 
 
 class LogReader:
@@ -160,7 +152,8 @@ class Appended:
         bodies = commit_body.encode(entries, now)
         self._only = f"{position}," if len(bodies) == 1 else ""
         for body in bodies:
-            self.commits.append((position, now, body.events, *compressed(body.text)))
+            stored = commit_body.compressed(body.text)
+            self.commits.append((position, now, body.events, *stored))
             if not self._only:
                 for stream in dict.fromkeys(body.streams):
                     self._ids[stream] = f"{self._ids.get(stream, '')}{position},"
@@ -197,7 +190,8 @@ def blank(connection: Connection, reader: LogReader, streams: Mapping[str, Itera
     ids = {each for commits in streams.values() for each in commits}
     for commit_id, at, _, body in reader.by_id(ids):
         text = commit_body.blank(zlib.decompress(body), at, streams.keys())
-        connection.all(SQL["rewrite_commits"].text, (*compressed(text), commit_id))
+        stored = commit_body.compressed(text)
+        connection.all(SQL["rewrite_commits"].text, (*stored, commit_id))
 
 
 def trim(connection: Connection, upto: int) -> int:

@@ -1,4 +1,4 @@
-"""Connections to one SQLite file, the write lock between processes, and the lock of threads.
+"""Connections to one SQLite file, its identity, and the locks of processes and of threads.
 
 The only module that opens the database file for work; `backup` opens it for a copy.
 """
@@ -18,6 +18,8 @@ from typing import Any
 
 import apsw
 
+from detent.errors import Unavailable
+
 #: How long a statement waits for a lock that no process of detent holds: a shell, a backup.
 BUSY_MS = 5_000
 CACHE_KIB = 64 * 1_024
@@ -29,6 +31,9 @@ WAL_BYTES_KEPT = 64 * 1_024 * 1_024
 STATEMENTS_CACHED = 512
 #: Rows that one INSERT takes together; more are hardly faster.
 ROWS_PER_INSERT = 25
+
+#: When a caller may try again after the file was replaced.
+RETRY_AFTER_S = 5
 
 INSERT = re.compile(r"(INSERT .* VALUES )\(([^()]*)\)([^:]*)")
 
@@ -44,6 +49,7 @@ PRAGMAS = (
 )
 
 Rows = list[tuple[Any, ...]]
+Identity = tuple[int, int]
 
 
 def array(texts: Collection[str]) -> Any:
@@ -119,6 +125,46 @@ class Connection:
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back."""
         self._db.close(force=True)
+
+
+class Files:
+    """The database file and its write-ahead log, identified by device and inode.
+
+    A process can still write to a file that was deleted or replaced, and these writes are lost. So
+    a commit is confirmed only if the path still leads to the opened file.
+    """
+
+    def __init__(self, path: Path, where: str) -> None:
+        self._path, self._log = str(path), f"{path}-wal"
+        self._where = where
+        self._opened = _identity(self._path)
+        self._opened_log: Identity | None = None
+
+    def check(self) -> None:
+        """Raise Unavailable if a file was deleted or replaced. Costs two calls of `stat`."""
+        if _identity(self._path) != self._opened:
+            raise self._replaced(self._path)
+        log = _identity(self._log)
+        if self._opened_log is None:  # it is created by the first transaction
+            self._opened_log = log
+        elif log != self._opened_log:
+            raise self._replaced(self._log)
+
+    def _replaced(self, path: str) -> Unavailable:
+        return Unavailable(
+            f"{self._where}: the file {path} was deleted or replaced while detent had it open. "
+            "The write was not confirmed. Stop detent, put the file back or restore a backup "
+            "(detent db restore FILE), and start it again.",
+            retry_after_s=RETRY_AFTER_S,
+        )
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - after every commit: a Path costs more than the call
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class WriteLock:

@@ -11,12 +11,13 @@ from typing import Any
 import apsw
 
 from detent import failpoints
+from detent.store import commit_body
 from detent.store.codec import from_json
 from detent.store.layout_upgrade import CHUNK, Progress, convert
 from detent.store.logged_commit import LoggedCommit, as_commits
 from detent.store.rows import END_OF_LOG
 from detent.store.sqlite import checks, schema
-from detent.store.sqlite.commit_log import INSERT, INSERT_STREAM_COMMITS, compressed
+from detent.store.sqlite.commit_log import INSERT, INSERT_STREAM_COMMITS
 from detent.store.sqlite.connection import Connection, Rows
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.reader import NAMED
@@ -98,7 +99,7 @@ class SqliteUpgrade:
         connection.all("BEGIN IMMEDIATE")
         try:
             for commit in convert(events, ends):
-                connection.all(INSERT, (*commit[:3], *compressed(commit.body)))
+                connection.all(INSERT, (*commit[:3], *commit_body.compressed(commit.body)))
                 pairs = [(stream, commit.id) for stream in commit.streams]
                 connection.many(INSERT_STREAM_COMMITS, pairs)
             failpoints.hit("migration.commit")

@@ -1,6 +1,7 @@
 """The read transaction on SQLite: each read is one statement for a set of ids."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
@@ -57,7 +58,12 @@ class SqliteReader:
         self._all = connection.all
         self._many = connection.many
         self._now, self._ahead, _ = self._moment = moment
-        self._log = LogReader(connection, recent)
+        self._connection = connection
+        self._recent = recent
+
+    @cached_property
+    def _log(self) -> LogReader:
+        return LogReader(self._connection, self._recent)
 
     def now(self) -> int:
         return self._now

@@ -12,14 +12,23 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
-from detent.store.codec import from_json, to_json
+from detent.store.codec import from_json
 from detent.store.event_template import ID, SECOND, VALUE
-from detent.store.job_sets import ClaimedRow, JobSet, Member, PlainRun, StartedRow
+from detent.store.job_sets import (
+    At,
+    ClaimedRow,
+    JobSet,
+    Member,
+    PlainRun,
+    StartedRow,
+    Taken,
+    resolved,
+)
 from detent.store.rows import CODED, TEXTS, Kind, columns
 from detent.store.rows import VALUE as JSON
 from detent.store.sqlite import leases
+from detent.store.sqlite.commit_log import HEAD, SQL, changed
 from detent.store.sqlite.commit_log import INSERT as INSERT_COMMITS
-from detent.store.sqlite.commit_log import SQL, changed, compressed
 from detent.store.sqlite.connection import Connection, array
 
 PLAIN_RUNS, USED_IDS = SQL["plain_runs"].text, SQL["used_ids"].text
@@ -69,12 +78,14 @@ class Transaction(Protocol):
     appended: bool
 
     def saving(self) -> AbstractContextManager[None]: ...
-    def head(self) -> int: ...
     def now(self) -> int: ...
 
 
 class SqliteJobSets:
     """Writes sets of jobs within a write transaction."""
+
+    remote = False
+    unsent = False
 
     def __init__(self, connection: Connection, transaction: Transaction) -> None:
         self._connection = connection
@@ -87,21 +98,23 @@ class SqliteJobSets:
                 ids += _job_ids(jobs, members)
             if self._connection.all(USED_IDS, (array(ids),)):
                 raise changed()
+            new_rows = NEW_ROWS.get(jobs.template) or _new_rows(jobs)
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit, "given.column1"):
-                    self._many(_insert, table, assigned, some)
+                for new in new_rows:
+                    self._insert(new, commit, some)
 
     def claim(
-        self, jobs: JobSet, ids: Sequence[str], until: int
+        self, jobs: JobSet, ids: Sequence[str], lease_us: int
     ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
         with self._transaction.saving():
             members = [Member(each, "") for each in ids]
+            until = self._transaction.now() + lease_us
             leased = _job_ids(jobs, members)
             lease = leases.insert(self._connection, jobs.job["worker"], until, leased)
             claimed: list[Any] = []
             started: list[Any] = []
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit):
+                for table, assigned in self._assigned(jobs, commit):
                     if table is JOBS:
                         assigned.add("lease_id", lease)
                         claimed += self._update(table, assigned, _job_ids(jobs, some), ClaimedRow)
@@ -113,11 +126,15 @@ class SqliteJobSets:
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         return [PlainRun._make(row) for row in self._connection.all(PLAIN_RUNS, (array(ids),))]
 
-    def end(self, jobs: JobSet, members: Sequence[Member]) -> None:
+    def take(self, *_: Any) -> Taken | None:
+        """Nothing: a read costs little here."""
+        return None
+
+    def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:  # noqa: ARG002
         connection = self._connection
         with self._transaction.saving():
             for commit, some in self._append(jobs, members):
-                for table, assigned in _assigned(jobs, commit):
+                for table, assigned in self._assigned(jobs, commit):
                     before = connection.changed
                     self._many(_end, table, assigned, some)
                     if connection.changed - before < len(some):
@@ -130,15 +147,36 @@ class SqliteJobSets:
         self, jobs: JobSet, members: Sequence[Member]
     ) -> Iterator[tuple[int, Sequence[Member]]]:
         """Write the commits of a set; returns the id of each and its members."""
-        position, begin = self._transaction.head() + 1, 0
+        position, begin = self._connection.all(HEAD)[0][0] + 1, 0
         now = self._transaction.now()
-        bodies = commit_body.encode_rows(jobs.template, jobs.events, _rows(jobs.template, members))
+        bodies = commit_body.encode_rows(
+            jobs.template, jobs.events, commit_body.row_texts(jobs.template, members)
+        )
         for text, events, count in bodies:
-            self._connection.all(INSERT_COMMITS, (position, now, events, *compressed(text)))
+            stored = commit_body.compressed(text)
+            self._connection.all(INSERT_COMMITS, (position, now, events, *stored))
             yield position, members[begin : begin + count]
             position += events
             begin += count
         self._transaction.appended = True
+
+    def _insert(self, new: "NewRow", commit: int, members: Sequence[Member]) -> None:
+        """Insert a row for each member, with the time of the set and the id of its commit."""
+        values, place, now = new.values.copy(), 0, self._transaction.now()
+        for index, offset in new.times:
+            values[index] = now + offset
+        values[-1] = f"{commit},"
+        for size in SIZES:
+            while len(members) - place >= size:
+                some = chain.from_iterable(members[place : place + size])
+                self._connection.all(new.texts[size], [*values, *some])
+                place += size
+
+    def _assigned(self, jobs: JobSet, commit: int) -> Iterator[tuple[Table, "Assigned"]]:
+        """What is written in each table of active work."""
+        now = self._transaction.now()
+        task, job, run = (resolved(each, now) for each in jobs[:3])
+        return _assigned(jobs._replace(task=task, job=job, run=run), commit)
 
     def _update(
         self, table: Table, assigned: "Assigned", ids: Sequence[str], row: type[Any]
@@ -162,15 +200,6 @@ class SqliteJobSets:
                 text = statement(table is JOBS, assigned.key, len(values), size, assigned.suffix)
                 self._connection.all(text, [*values, *some])
                 place += size
-
-
-def _rows(template: str, members: Sequence[Member]) -> list[str]:
-    """The rows of the members in the body of a commit."""
-    if SECOND in template:
-        return [f'["{each[0]}",{each[1]},{to_json(each[2])}]' for each in members]
-    if VALUE in template:
-        return [f'["{each[0]}",{each[1]}]' for each in members]
-    return [f'["{each[0]}"]' for each in members]
 
 
 def _job_ids(jobs: JobSet, members: Sequence[Member]) -> list[str]:
@@ -248,12 +277,36 @@ def _given(first: int, size: int) -> str:
     return f"(VALUES {', '.join(rows)}) AS given"
 
 
-@lru_cache
-def _insert(of_jobs: bool, assigned: Columns, values: int, size: int, _: str) -> str:
-    table = JOBS.active if of_jobs else TASKS.active
-    names = ", ".join(name for name, _ in assigned)
-    selected = ", ".join(expression for _, expression in assigned)
-    return f"INSERT INTO {table} ({names}) SELECT {selected} FROM {_given(values, size)}"
+class NewRow(NamedTuple):
+    """The statements that insert rows of one table, by their number."""
+
+    texts: Mapping[int, str]
+    #: The values that are equal for all rows of a set; the id of the commit is the last one.
+    values: list[Any]
+    #: The places of those values that are times, with their offsets.
+    times: Sequence[tuple[int, int]]
+
+
+#: By the template of the events, which determine the rows: the new rows of each table.
+NEW_ROWS: dict[str, Sequence[NewRow]] = {}
+MAX_TEMPLATES = 1_000
+
+
+def _new_rows(jobs: JobSet) -> Sequence[NewRow]:
+    """Make the statements for new rows, and keep them."""
+    new = []
+    for table, assigned in _assigned(jobs, 0, "given.column1"):
+        names = ", ".join(name for name, _ in assigned.key)
+        selected = ", ".join(expression for _, expression in assigned.key)
+        insert = f"INSERT INTO {table.active} ({names}) SELECT {selected} FROM "
+        texts = {size: insert + _given(len(assigned.values), size) for size in SIZES}
+        values = assigned.values
+        times = [(at, each.offset) for at, each in enumerate(values) if isinstance(each, At)]
+        new.append(NewRow(texts, values, times))
+    if len(NEW_ROWS) >= MAX_TEMPLATES:
+        NEW_ROWS.clear()
+    NEW_ROWS[jobs.template] = new
+    return new
 
 
 @lru_cache

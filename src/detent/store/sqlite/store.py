@@ -9,16 +9,14 @@ from threading import Lock
 import apsw
 
 from detent import failpoints
-from detent.clock import HostClock
 from detent.errors import Broken, DetentError, Unavailable
-from detent.store.clock import Moment, StoreClock, TimeSource
+from detent.store.clock import HostClock, Moment, StoreClock, TimeSource
 from detent.store.logged_commit import RecentCommits
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.commit_log import SQL
-from detent.store.sqlite.connection import Connection, Turn
+from detent.store.sqlite.connection import Connection, Files, Turn
 from detent.store.sqlite.error_mapping import explained
-from detent.store.sqlite.identity import Files
 from detent.store.sqlite.notifier import Notifier
 from detent.store.sqlite.reader import SqliteReader
 from detent.store.sqlite.writer import SqliteWriter
@@ -101,14 +99,17 @@ class SqliteStore:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
                 writing = SqliteWriter(connection, self._moment(connection), self._recent, self.url)
-                failpoints.hit("transaction.begun")
+                if failpoints.armed:
+                    failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:
                     raise writing.failed
-                failpoints.hit("commit.before")
+                if failpoints.armed:
+                    failpoints.hit("commit.before")
                 connection.all("COMMIT")
                 self._files.check()
-                failpoints.hit("commit.after")
+                if failpoints.armed:
+                    failpoints.hit("commit.after")
             except apsw.Error as error:
                 self._drop_writer()
                 raise explained(error, self.url) from error

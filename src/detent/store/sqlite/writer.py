@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import apsw
@@ -75,7 +76,6 @@ class SqliteWriter(SqliteReader):
         self, connection: Connection, moment: Moment, recent: RecentCommits, where: str
     ) -> None:
         super().__init__(connection, moment, recent)
-        self._connection = connection
         self._where = where
         #: Whether the row of the clock was checked.
         self._noted = False
@@ -145,7 +145,7 @@ class SqliteWriter(SqliteReader):
         with self.saving():
             self._save(changes)
 
-    @property
+    @cached_property
     def sets(self) -> SqliteJobSets:
         return SqliteJobSets(self._connection, self)
 

@@ -86,6 +86,35 @@ def _without_nonce(event: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @check
+def equal_jobs_that_are_submitted_alone_keep_what_differs(case: Case) -> None:
+    wanted = {}
+    for fields in (*FIELDS[:1] * 3, FIELDS[5], *FIELDS[:2]):
+        case.clock.advance(us=1_234_567)
+        [job_id] = submit_all(case, [fields])
+        wanted[job_id] = (case.clock(), fields["options"])
+    for job_id, (at, options) in wanted.items():
+        job = job_of(case.store, job_id)
+        assert (job.created_at, job.queued_at, job.options) == (at, at, options)
+        with case.store.read() as view:
+            assert [each.at for each in view.events(0, 100, stream=job_id)] == [at]
+    assert len({str(history(case, job_id)) for job_id in wanted}) == 2
+
+
+@check
+def the_id_of_a_job_that_was_submitted_alone_is_not_given_again(case: Case) -> None:
+    ids = [submit_all(case, FIELDS[:1])[0] for _ in range(3)]
+    complete_all(case, claim(case.engine, 1))
+    before = log(case)
+    for job_id in ids:
+        again = c.SubmitJob(job_id, "p", payload={"number": 7}, **FIELDS[0])
+        for fresh in (True, False):
+            [answer] = case.engine.execute([CommandRequest(again, PERSON, fresh=fresh)])
+            assert isinstance(answer, DetentError)
+            assert answer.code == "job_exists"
+    assert log(case) == before
+
+
+@check
 def a_refused_completion_in_a_batch_writes_nothing(case: Case) -> None:
     submit_all(case, FIELDS[:5] * 2)
     held = claim(case.engine, 10)

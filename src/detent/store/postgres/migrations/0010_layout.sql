@@ -265,6 +265,57 @@ CREATE FUNCTION commit_text(value json, body text) RETURNS text LANGUAGE sql IMM
         ELSE replace(replace(value::text, chr(127) || '1', '\u0000'), chr(127) || '0', chr(127)) END
 $$;
 
+-- One stream of a row of a template (see commit_body.py) as a group: the id and the values of the row are filled in.
+CREATE FUNCTION filled_group(form json, own json) RETURNS json LANGUAGE sql IMMUTABLE BEGIN ATOMIC
+    SELECT (
+        '[' || replace((form -> 0)::text, chr(57344) || 'i', own ->> 0) || ',' || (form -> 1)::text || ','
+        || (form -> 2)::text || ',[' || string_agg(
+            '[' || (entries.entry -> 0)::text || ',' || (entries.entry -> 1)::text || ','
+            || replace((entries.entry -> 2)::text, chr(57344) || 'i', own ->> 0) || ','
+            || (entries.entry -> 3)::text || ',' || replace(
+                replace(
+                    replace(entries.entry ->> 4, chr(57344) || 'i', own ->> 0),
+                    '"' || chr(57344) || 'w"', coalesce((own -> 2)::text, 'null')
+                ),
+                '"' || chr(57344) || 'v"', coalesce((own -> 1)::text, 'null')
+            ) || ']', ',' ORDER BY entries.place
+        ) || ']]'
+    )::json
+    FROM json_array_elements(form -> 3) WITH ORDINALITY AS entries (entry, place);
+END;
+
+-- The parts of a body. The rows of templates that have one of the given streams are groups; all rows, if it is NULL.
+CREATE FUNCTION commit_parts(body text, streams text[]) RETURNS TABLE (place bigint, part json)
+LANGUAGE sql IMMUTABLE BEGIN ATOMIC
+    SELECT row_number() OVER (ORDER BY parts.place, divided.place), divided.part
+    FROM json_array_elements(commit_json(body)) WITH ORDINALITY AS parts (part, place)
+    CROSS JOIN LATERAL (
+        SELECT '{}'::bigint[] AS place, parts.part WHERE json_typeof(parts.part -> 0) <> 'array'
+        UNION ALL
+        SELECT ARRAY[own.place, forms.place], filled_group(forms.form, own.own)
+        FROM json_array_elements(CASE WHEN json_typeof(parts.part -> 0) = 'array' THEN parts.part -> 1 END)
+            WITH ORDINALITY AS own (own, place)
+        CROSS JOIN LATERAL json_array_elements(parts.part -> 0) WITH ORDINALITY AS forms (form, place)
+        WHERE streams IS NULL OR EXISTS (
+            SELECT FROM json_array_elements(parts.part -> 0) AS each (form)
+            WHERE replace(each.form ->> 0, chr(57344) || 'i', own.own ->> 0) = ANY (streams)
+        )
+        UNION ALL
+        SELECT ARRAY[min(kept.place)],
+            ('[' || (parts.part -> 0)::text || ',[' || string_agg(kept.own::text, ',' ORDER BY kept.place) || ']]')::json
+        FROM (
+            SELECT own.own, own.place, own.place - row_number() OVER (ORDER BY own.place) AS island
+            FROM json_array_elements(CASE WHEN json_typeof(parts.part -> 0) = 'array' THEN parts.part -> 1 END)
+                WITH ORDINALITY AS own (own, place)
+            WHERE streams IS NOT NULL AND NOT EXISTS (
+                SELECT FROM json_array_elements(parts.part -> 0) AS each (form)
+                WHERE replace(each.form ->> 0, chr(57344) || 'i', own.own ->> 0) = ANY (streams)
+            )
+        ) AS kept
+        GROUP BY kept.island
+    ) AS divided (place, part);
+END;
+
 -- The events of sequenced commits.
 CREATE VIEW events AS
 SELECT
@@ -283,7 +334,7 @@ SELECT
     decode(entries.entry ->> 6, 'hex') AS digest
 FROM commit_positions
 JOIN commits ON commits.id = commit_positions.commit_id
-CROSS JOIN LATERAL json_array_elements(commit_json(commits.body)) WITH ORDINALITY AS streams (part, place)
+CROSS JOIN LATERAL commit_parts(commits.body, NULL) AS streams
 CROSS JOIN LATERAL json_array_elements(streams.part -> 3) WITH ORDINALITY AS entries (entry, place);
 
 -- ---- the tags of tasks ----------------------------------------------------------------------
@@ -449,7 +500,7 @@ LANGUAGE sql SECURITY DEFINER AS $$
         SELECT changing.id, '[' || string_agg(changing.part, ',' ORDER BY changing.place) || ']' AS body
         FROM (
             SELECT commits.id, streams.place, CASE
-                WHEN NOT EXISTS (
+                WHEN json_typeof(streams.part -> 0) = 'array' OR NOT EXISTS (
                     SELECT FROM blank
                     WHERE blank.commit = commits.id AND blank.stream = streams.part ->> 0
                 ) THEN commit_text(streams.part, commits.body)
@@ -474,7 +525,9 @@ LANGUAGE sql SECURITY DEFINER AS $$
             END AS part
             FROM (SELECT DISTINCT commit FROM blank) AS wanted
             CROSS JOIN LATERAL (SELECT * FROM commits WHERE commits.id = wanted.commit OFFSET 0) AS commits
-            CROSS JOIN LATERAL json_array_elements(commit_json(commits.body)) WITH ORDINALITY AS streams (part, place)
+            CROSS JOIN LATERAL commit_parts(
+                commits.body, ARRAY(SELECT blank.stream FROM blank WHERE blank.commit = commits.id)
+            ) AS streams
         ) AS changing
         GROUP BY changing.id
     )

@@ -115,7 +115,7 @@ SELECT blank_events(:rows);
 -- name: list_streams
 INSERT INTO stream_commits (stream, commit_id)
 SELECT DISTINCT streams.part ->> 0, commits.id
-FROM commits CROSS JOIN LATERAL json_array_elements(commit_json(commits.body)) AS streams (part)
+FROM commits CROSS JOIN LATERAL commit_parts(commits.body, NULL) AS streams
 ON CONFLICT DO NOTHING;
 
 -- Whole commits up to a position, without the last one.

@@ -99,7 +99,7 @@ WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (id) VALUES (due.id);
 -- ---- claiming -------------------------------------------------------------------------------
 
 -- First the number of the lowest ranks in each lane is counted without locks. Then that many rows of each lane are
--- locked, without those that another transaction has locked or whose root it is changing.
+-- locked, without those that another transaction has locked or whose root it is changing. `plain`: see job_sets.py.
 -- name: claimable
 WITH seen AS MATERIALIZED (
     SELECT wanted.lane, wanted.project, wanted.key, ready.rank
@@ -121,11 +121,17 @@ share AS MATERIALIZED (
     FROM seen
     GROUP BY lane, project, key
 )
-SELECT free.id, free.intent, free.project, free.concurrency_key, free.rank, free.root_id
+SELECT free.id, free.intent, free.project, free.concurrency_key, free.plain, free.rank, free.root_id
 FROM share CROSS JOIN LATERAL (
-    SELECT ready.id, ready.intent, ready.project, ready.concurrency_key, ready.rank, ready.root_id
+    SELECT ready.id, ready.intent, ready.project, ready.concurrency_key, ready.rank, ready.root_id,
+        CASE
+            WHEN ready.version <> 1 OR ready.parent_job_id IS NOT NULL OR ready.not_before <> 0 THEN NULL
+            WHEN ready.task_id IS NULL THEN ready.options
+            WHEN root.job_id = ready.id THEN root.plain || ready.options || ']'
+        END AS plain
     FROM (
-        SELECT jobs.id, jobs.intent, jobs.project, jobs.concurrency_key, jobs.rank, jobs.root_id
+        SELECT jobs.id, jobs.intent, jobs.project, jobs.concurrency_key, jobs.rank, jobs.root_id, jobs.task_id,
+            jobs.parent_job_id, jobs.version, jobs.not_before, jobs.options
         FROM active_jobs AS jobs
         WHERE jobs.lane IS NOT NULL AND NOT jobs.asleep AND jobs.lease_id IS NULL
             AND jobs.lane = share.lane AND jobs.project = share.project
@@ -135,33 +141,38 @@ FROM share CROSS JOIN LATERAL (
         FOR UPDATE SKIP LOCKED
     ) AS ready
     CROSS JOIN LATERAL (
-        SELECT ready.root_id WHERE ready.root_id = ready.id
+        SELECT NULL AS plain, NULL AS job_id WHERE ready.root_id = ready.id
         UNION ALL
-        SELECT task.id FROM (
-            SELECT active_tasks.id FROM active_tasks
+        SELECT task.plain, task.job_id FROM (
+            SELECT active_tasks.job_id, CASE
+                WHEN active_tasks.version = 2 AND active_tasks.parent_id IS NULL
+                    AND active_tasks.depends_on = '[]' AND active_tasks.budget IS NULL
+                THEN '["' || active_tasks.lifecycle || '",' || active_tasks.options || ','
+            END AS plain
+            FROM active_tasks
             WHERE active_tasks.id = ready.root_id AND ready.root_id <> ready.id
             FOR UPDATE SKIP LOCKED
         ) AS task
         UNION ALL
-        SELECT job.id FROM (
+        SELECT NULL, NULL FROM (
             SELECT active_jobs.id FROM active_jobs
             WHERE active_jobs.id = ready.root_id AND ready.root_id <> ready.id
             FOR UPDATE SKIP LOCKED
         ) AS job
         UNION ALL
-        SELECT task.id FROM (
+        SELECT NULL, NULL FROM (
             SELECT ended_tasks.id FROM ended_tasks
             WHERE ended_tasks.id = ready.root_id AND ready.root_id <> ready.id
             FOR UPDATE SKIP LOCKED
         ) AS task
         UNION ALL
-        SELECT job.id FROM (
+        SELECT NULL, NULL FROM (
             SELECT ended_jobs.id FROM ended_jobs
             WHERE ended_jobs.id = ready.root_id AND ready.root_id <> ready.id
             FOR UPDATE SKIP LOCKED
         ) AS job
         UNION ALL
-        SELECT ready.root_id
+        SELECT NULL, NULL
         WHERE NOT EXISTS (SELECT FROM tasks WHERE tasks.id = ready.root_id)
             AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = ready.root_id)
         LIMIT 1

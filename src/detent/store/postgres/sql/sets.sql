@@ -1,0 +1,207 @@
+-- Differs because: on SQLite a read costs little, so that a claim reads first. Here the statements of a set are sent
+-- in one round trip. What one of them finds for the next ones is a setting of the transaction: `detent.now` is its
+-- time, `detent.chosen` has the ids of claimed jobs, `detent.commit` the id of the commit, `detent.released` the leases
+-- of ended jobs.
+
+-- name: set_now
+SELECT set_config('detent.now', :now, true)::bigint AS now;
+
+-- The store's time, if it was not read before: see clock.py. `wall` is NULL, or the time of a test. `least` is what the
+-- process would not go back behind, unless the clock was reset meanwhile.
+-- name: find_now
+SELECT set_config('detent.now', greatest(
+        coalesce(:wall::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
+        CASE WHEN coalesce(clock.resets, 0) = :resets::bigint THEN :least::bigint END,
+        clock.at,
+        CASE WHEN last.id > coalesce(clock.position, 0) THEN last.at END
+    )::text, true)::bigint AS now
+FROM (SELECT 1) AS one
+LEFT JOIN (
+    SELECT (value::json ->> 'at')::bigint AS at, (value::json ->> 'position')::bigint AS position,
+        (value::json ->> 'resets')::bigint AS resets
+    FROM system_state WHERE name = 'clock'
+) AS clock ON true
+LEFT JOIN (SELECT id, at FROM commits ORDER BY id DESC LIMIT 1) AS last ON true;
+
+-- name: read_now
+SELECT current_setting('detent.now')::bigint AS now;
+
+-- name: plain_arrival
+INSERT INTO arrivals (lane, project, key, rank)
+SELECT :lane, :project, :key, current_setting('detent.now')::bigint + :offset::bigint;
+
+-- Plain jobs after their first claim; see job_sets.py. The other columns follow from the versions.
+-- name: plain_runs
+SELECT jobs.id, jobs.project, jobs.nonce, jobs.plain
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT id, project, nonce,
+        CASE
+            WHEN task_id IS NULL THEN options
+            ELSE (
+                SELECT '["' || lifecycle || '",' || active_tasks.options || ',' || active_jobs.options || ']'
+                FROM active_tasks
+                WHERE active_tasks.id = active_jobs.task_id AND active_tasks.version = 3 AND parent_id IS NULL
+                    AND depends_on = '[]' AND budget IS NULL AND active_tasks.job_id = active_jobs.id
+                    AND NOT EXISTS (SELECT FROM dependencies WHERE dependencies.depends_on = active_tasks.id)
+            )
+        END AS plain
+    FROM active_jobs
+    WHERE active_jobs.id = wanted.id AND version = 4 AND state = 'running' AND fence = 1
+        AND parent_job_id IS NULL AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL
+    OFFSET 0
+) AS jobs
+WHERE jobs.plain IS NOT NULL;
+
+-- The root of a plain job that ends, if it is a task. It is locked before the next statement reads its dependents.
+-- name: lock_plain_tasks
+SELECT count(*) AS locked
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT active_tasks.id FROM active_tasks WHERE active_tasks.id = wanted.id FOR UPDATE
+) AS tasks;
+
+-- name: release_ended
+MERGE INTO leases USING json_to_recordset(current_setting('detent.released')::json)
+    AS released (lease_id bigint, jobs integer)
+ON leases.id = released.lease_id
+WHEN MATCHED AND leases.held > released.jobs THEN UPDATE SET held = leases.held - released.jobs
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND released.lease_id IS NULL THEN INSERT (id) VALUES (NULL);
+
+-- ---- claims ---------------------------------------------------------------------------------
+
+-- name: set_chosen
+SELECT set_config('detent.chosen', ARRAY(SELECT json_array_elements_text(:ids))::text, true);
+
+-- Chooses jobs of known lanes, and of lanes in which jobs have arrived, by rank; see `claimable`. Nothing is chosen and
+-- `refused` is true if there is a limit or a pause, if a job with a concurrency key or a plan has arrived, if a delayed
+-- job has arrived and is due, or if one of the jobs differs from the given project and `plain`. `seen` has the arrivals that were read before.
+-- name: choose_plain
+WITH news AS MATERIALIZED (
+    SELECT lane, project, key, min(rank) AS floor
+    FROM arrivals
+    WHERE xid >= :after::xid8
+        AND concat_ws(E'\x1f', xid::text, lane, project, key) <> ALL (ARRAY(SELECT json_array_elements_text(:seen)))
+        AND (
+            lane = '' OR :projects::json IS NULL
+            OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects)))
+        )
+        AND (
+            lane = '' OR :intents::json IS NULL OR starts_with(lane, E'\n')
+            OR lane = ANY (ARRAY(SELECT json_array_elements_text(:intents)))
+        )
+    GROUP BY lane, project, key
+),
+checked AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM limits)
+        OR EXISTS (
+            SELECT FROM news
+            WHERE key <> '' OR starts_with(lane, E'\n')
+                OR lane = '' AND floor <= current_setting('detent.now')::bigint
+        ) AS refused
+),
+wanted AS MATERIALIZED (
+    SELECT either.lane, either.project, min(either.floor) AS floor
+    FROM (
+        SELECT lane, project, floor FROM json_to_recordset(:lanes) AS known (lane text, project text, floor bigint)
+        UNION ALL
+        SELECT lane, project, floor FROM news WHERE lane <> ''
+    ) AS either
+    WHERE NOT (SELECT refused FROM checked)
+    GROUP BY either.lane, either.project
+),
+seen AS MATERIALIZED (
+    SELECT wanted.lane, wanted.project, ready.rank
+    FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT jobs.rank FROM active_jobs AS jobs
+        WHERE jobs.lane IS NOT NULL AND NOT jobs.asleep AND jobs.lease_id IS NULL
+            AND jobs.lane = wanted.lane AND jobs.project = wanted.project
+            AND coalesce(jobs.concurrency_key, '') = ''
+            AND jobs.rank >= wanted.floor
+        ORDER BY jobs.rank
+        LIMIT :limit
+    ) AS ready
+    ORDER BY ready.rank
+    LIMIT :limit
+),
+share AS MATERIALIZED (
+    SELECT lane, project, min(rank) AS floor, count(*) AS most FROM seen GROUP BY lane, project
+),
+free AS MATERIALIZED (
+    SELECT free.id, free.rank, coalesce(
+        free.project = :project AND free.plain = :plain AND free.id !~ '[^A-Za-z0-9_.:-]', false
+    ) AS equal
+    FROM share CROSS JOIN LATERAL (
+        SELECT ready.id, ready.project, ready.rank,
+            CASE
+                WHEN ready.version <> 1 OR ready.parent_job_id IS NOT NULL OR ready.not_before <> 0 THEN NULL
+                WHEN ready.task_id IS NULL THEN ready.options
+                WHEN root.job_id = ready.id THEN root.plain || ready.options || ']'
+            END AS plain
+        FROM (
+            SELECT jobs.id, jobs.project, jobs.rank, jobs.root_id, jobs.task_id, jobs.parent_job_id,
+                jobs.version, jobs.not_before, jobs.options
+            FROM active_jobs AS jobs
+            WHERE jobs.lane IS NOT NULL AND NOT jobs.asleep AND jobs.lease_id IS NULL
+                AND jobs.lane = share.lane AND jobs.project = share.project
+                AND coalesce(jobs.concurrency_key, '') = ''
+                AND jobs.rank >= share.floor
+            ORDER BY jobs.rank
+            FOR UPDATE SKIP LOCKED
+        ) AS ready
+        CROSS JOIN LATERAL (
+            SELECT NULL AS plain, NULL AS job_id WHERE ready.root_id = ready.id
+            UNION ALL
+            SELECT task.plain, task.job_id FROM (
+                SELECT active_tasks.job_id, CASE
+                    WHEN active_tasks.version = 2 AND active_tasks.parent_id IS NULL
+                        AND active_tasks.depends_on = '[]' AND active_tasks.budget IS NULL
+                    THEN '["' || active_tasks.lifecycle || '",' || active_tasks.options || ','
+                END AS plain
+                FROM active_tasks
+                WHERE active_tasks.id = ready.root_id AND ready.root_id <> ready.id
+                FOR UPDATE SKIP LOCKED
+            ) AS task
+            UNION ALL
+            SELECT NULL, NULL
+            WHERE ready.root_id <> ready.id
+                AND NOT EXISTS (SELECT FROM active_tasks WHERE active_tasks.id = ready.root_id)
+            LIMIT 1
+        ) AS root
+        LIMIT share.most
+    ) AS free
+)
+SELECT
+    set_config('detent.chosen', CASE
+        WHEN bool_and(equal) THEN array_agg(id ORDER BY rank, id)::text ELSE '{}'
+    END, true) AS chosen,
+    (SELECT refused FROM checked) OR NOT coalesce(bool_and(equal), true) AS refused
+FROM free;
+
+-- The chosen jobs are locked. Without any, no id is allocated.
+-- name: allocate_chosen
+SELECT set_config(
+    'detent.commit',
+    CASE
+        WHEN current_setting('detent.chosen') <> '{}' AND pg_current_xact_id() IS NOT NULL
+        THEN nextval('commit_ids')::text ELSE ''
+    END,
+    true
+);
+
+-- name: lease_chosen
+INSERT INTO leases (id, worker, until, held, jobs)
+SELECT :id::bigint, :worker, current_setting('detent.now')::bigint + :lease_us::bigint, cardinality(chosen.ids), chosen.ids
+FROM (SELECT current_setting('detent.chosen')::text[] AS ids) AS chosen
+WHERE cardinality(chosen.ids) > 0;
+
+-- name: log_chosen
+INSERT INTO commits (id, at, events, body)
+SELECT current_setting('detent.commit')::bigint, current_setting('detent.now')::bigint,
+    :events::integer * count(*), '[[' || :template || ',[' || string_agg(
+        '["' || left(chosen.id, length(chosen.id) - length(:suffix)) || '"]', ',' ORDER BY chosen.place
+    ) || ']]]'
+FROM unnest(current_setting('detent.chosen')::text[]) WITH ORDINALITY AS chosen (id, place)
+HAVING count(*) > 0;
