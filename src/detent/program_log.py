@@ -7,8 +7,7 @@ context inherit them.
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -24,15 +23,19 @@ LEVELS = ("debug", "info", "warning", "error")
 _about: ContextVar[Mapping[str, str]] = ContextVar("detent_about", default={})  # noqa: B039
 
 
-@contextmanager
-def about(**ids: str | None) -> Iterator[None]:
+class about:  # noqa: N801
     """Add ids to every log line in this context: request_id, task_id, job_id, run_id."""
-    found = {name: value for name, value in ids.items() if value is not None}
-    token = _about.set({**_about.get(), **found})
-    try:
-        yield
-    finally:
-        _about.reset(token)
+
+    __slots__ = ("_found", "_token")
+
+    def __init__(self, **ids: str | None) -> None:
+        self._found = {name: value for name, value in ids.items() if value is not None}
+
+    def __enter__(self) -> None:
+        self._token = _about.set({**_about.get(), **self._found})
+
+    def __exit__(self, *error: object) -> None:
+        _about.reset(self._token)
 
 
 def set_up(settings: Settings) -> None:

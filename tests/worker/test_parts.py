@@ -348,6 +348,17 @@ def test_the_cost_of_an_intent_is_known_after_some_short_runs() -> None:
     assert pace.costs(["tiny"]) == {}
 
 
+def test_the_interval_between_ends_counts_if_it_is_longer() -> None:
+    pace = Pace(slots=4)
+    for number in range(500):
+        pace.note("tiny", 0.000_002)
+        pace.note_end(number * 0.002, others_wait=True)
+    assert pace.costs(["tiny"])["tiny"] == pytest.approx(0.002, rel=0.01)
+    pace.note_end(1.0, others_wait=False)
+    pace.note_end(100.0, others_wait=True)  # nothing waited meanwhile
+    assert pace.costs(["tiny"])["tiny"] == pytest.approx(0.002, rel=0.01)
+
+
 def test_runs_that_vary_cost_more_than_their_mean() -> None:
     pace = Pace(slots=4)
     for number in range(100):

@@ -121,7 +121,7 @@ def test_claims_that_are_never_started_go_back_and_are_not_claimed_again(core: C
         until(lambda: not len(worker.held_jobs))
         for _ in range(200):  # tiny, however slow the machine is
             worker.executor.threads.pace.note("mixed", 0.0001)
-        long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
+        long = [c.SubmitJob(new_id(), "default", "mixed", "P0", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
         core.engine.execute(
             [CommandRequest(each, c.Actor("test"), fresh=True) for each in long + rest]

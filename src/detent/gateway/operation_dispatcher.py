@@ -8,7 +8,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from detent import failpoints
+from detent.engine import PendingResults
 from detent.gateway.auth import Tokens
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Operation, PreparedSubmission, call
@@ -44,7 +44,7 @@ class _Posted(NamedTuple):
 
     submission: _Submission
     posted: PreparedSubmission[Any]
-    results: "Future[Any]"
+    results: PendingResults
 
 
 class OperationDispatcher:

@@ -145,7 +145,7 @@ class Executor:
         begun_s = time.monotonic()
         try:
             report = execute(item, self.client)
-            self.threads.pace.note(item.intent.name, time.monotonic() - begun_s)
+            self._note_pace(self.threads, item, begun_s)
             self.ended(item, report)
         except BaseException:
             self._abandon_job(item.held)
@@ -156,7 +156,7 @@ class Executor:
         begun_s = time.monotonic()
         try:
             report = await execute_async(run, self.client)
-            self.event_loop.pace.note(run.intent.name, time.monotonic() - begun_s)
+            self._note_pace(self.event_loop, run, begun_s)
             if run.held.plan is None and not self.uploader.must_send(run.files):
                 self.ended(run, report)
             else:
@@ -164,6 +164,11 @@ class Executor:
         except BaseException:
             self._abandon_job(run.held)
             raise
+
+    def _note_pace(self, pool: Threads | EventLoop, run: ActiveRun, begun_s: float) -> None:
+        now_s = time.monotonic()
+        pool.pace.note(run.intent.name, now_s - begun_s)
+        pool.pace.note_end(now_s, others_wait=len(pool.backlog) > 0)
 
     def _abandon_job(self, held: HeldJob) -> None:
         """Forget a job after a fault of the worker: its lease runs out, and it counts as lost."""

@@ -17,6 +17,8 @@ LEAST_COST_S = AHEAD_S / MAX_AHEAD
 FEWEST_RUNS = 8
 #: Weights of a new time in the moving averages of the time and of its deviation.
 WEIGHT, DEVIATION_WEIGHT = 0.125, 0.25
+#: The weight of a new interval between two ends.
+INTERVAL_WEIGHT = 0.02
 
 
 class Estimate:
@@ -50,6 +52,10 @@ class Pace:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._estimates: dict[str, Estimate] = {}
+        #: The moving average of the time between the ends of two runs while others waited, and when
+        #: the last run ended if others waited.
+        self._interval_s = 0.0
+        self._ended_s: float | None = None
 
     def note(self, intent: str, took_s: float) -> None:
         """Note how long a run of the intent took."""
@@ -58,6 +64,12 @@ class Pace:
             estimate = self._estimates.setdefault(intent, Estimate())
         estimate.note(took_s)
 
+    def note_end(self, now_s: float, others_wait: bool) -> None:
+        """Note that a run has ended, and whether others wait: on a slow machine they wait longer."""
+        before_s, self._ended_s = self._ended_s, now_s if others_wait else None
+        if before_s is not None:
+            self._interval_s += (now_s - before_s - self._interval_s) * INTERVAL_WEIGHT
+
     def costs(self, intents: Iterable[str]) -> dict[str, float]:
         """By intent with short runs: how many seconds of the pool's time a run takes."""
         found = {}
@@ -65,7 +77,7 @@ class Pace:
             estimate = self._estimates.get(intent)
             expected_s = float("inf") if estimate is None else estimate.expected_s()
             if expected_s < SHORT_S:
-                found[intent] = max(expected_s / self.slots, LEAST_COST_S)
+                found[intent] = max(expected_s / self.slots, self._interval_s, LEAST_COST_S)
         return found
 
     def tiny(self, intent: str) -> bool:

@@ -20,7 +20,7 @@ TICK_S = 0.05
 #: How often the store is read for requested cancels, and plans are checked again.
 STORE_CHECK_S = 0.4
 #: After which time a claimed job that has not started gets another thread, or is handed back.
-WAITING_S, STALE_S = 0.05, 0.15
+WAITING_S, STALE_S = 0.05, 0.25
 
 
 class Watchdog(PeriodicThread):

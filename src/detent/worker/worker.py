@@ -82,6 +82,7 @@ class Worker:
         self.name = name or settings.worker_name or f"{socket.gethostname()}:{os.getpid()}"
         self.grace_s = settings.worker_grace_ms / 1_000
         self.data_dir = settings.data_dir
+        self._runs = self.data_dir / "runs"
         self._arguments = _argument_digests(app)
         #: How many live workers have an intent of this one, itself included.
         self._workers = 1
@@ -170,7 +171,7 @@ class Worker:
     def files(self, run_id: str) -> RunFiles:
         """The files of a run."""
         return RunFiles(
-            self.data_dir / "runs",
+            self._runs,
             run_id,
             self.core.settings.worker_output_limit,
             self.core.store.blobs,
