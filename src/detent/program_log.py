@@ -7,8 +7,7 @@ context inherit them.
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -25,15 +24,19 @@ LEVELS = ("debug", "info", "warning", "error")
 IDS: ContextVar[Mapping[str, str]] = ContextVar("detent_ids", default={})  # noqa: B039
 
 
-@contextmanager
-def about(**ids: str | None) -> Iterator[None]:
+class about:  # noqa: N801
     """Add ids to every log line in this context: request_id, task_id, job_id, run_id."""
-    found = {name: value for name, value in ids.items() if value is not None}
-    token = IDS.set({**IDS.get(), **found})
-    try:
-        yield
-    finally:
-        IDS.reset(token)
+
+    __slots__ = ("_found", "_token")
+
+    def __init__(self, **ids: str | None) -> None:
+        self._found = {name: value for name, value in ids.items() if value is not None}
+
+    def __enter__(self) -> None:
+        self._token = IDS.set({**IDS.get(), **self._found})
+
+    def __exit__(self, *error: object) -> None:
+        IDS.reset(self._token)
 
 
 def set_up(settings: Settings) -> None:

@@ -84,7 +84,7 @@ class StreamRedactor:
     def end(self) -> bytes:
         """The redacted bytes that were buffered."""
         held, self._held = self._held, b""
-        return redact_bytes(held)
+        return redact_bytes(held) if held else b""
 
 
 def _partial_secret(data: bytes) -> int:

@@ -29,7 +29,8 @@ from detent.worker.active_run import HeldJob
 from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient
 from detent.worker.held_jobs import HeldJobs
-from detent.worker.pools import Pace, Threads
+from detent.worker.pace import FEWEST_RUNS, LEAST_COST_S, Pace
+from detent.worker.pools import Threads
 from detent.worker.reporter import Reporter
 from detent.worker.run_files import RunFiles
 from detent.worker.step_history import earlier_results
@@ -329,14 +330,40 @@ def test_a_suspect_begins_when_it_is_alone_or_has_waited_long() -> None:
     assert third.stopped is None
 
 
-def test_work_is_claimed_ahead_only_when_it_is_tiny() -> None:
-    pace = Pace()
-    assert pace.ahead() == 0
-    for _ in range(200):
-        pace.note(0.000_002)
-    assert pace.ahead() == 500
-    pace.note(1.0)
-    assert pace.ahead() == 0
+def test_the_cost_of_an_intent_is_known_after_some_short_runs() -> None:
+    pace = Pace(slots=4)
+    for _ in range(FEWEST_RUNS - 1):
+        pace.note("tiny", 0.000_002)
+    assert pace.costs(["tiny"]) == {}
+    pace.note("tiny", 0.000_002)
+    for _ in range(50):
+        pace.note("short", 0.004)
+        pace.note("long", 0.5)
+    costs = pace.costs(["tiny", "short", "long", "unknown"])
+    assert costs.keys() == {"tiny", "short"}
+    assert costs["tiny"] == LEAST_COST_S
+    assert costs["short"] == pytest.approx(0.001, rel=0.01)
+    assert [pace.tiny(each) for each in ("tiny", "short", "unknown")] == [True, False, False]
+    pace.note("tiny", 1.0)
+    assert pace.costs(["tiny"]) == {}
+
+
+def test_the_interval_between_ends_counts_if_it_is_longer() -> None:
+    pace = Pace(slots=4)
+    for number in range(500):
+        pace.note("tiny", 0.000_002)
+        pace.note_end(number * 0.002, others_wait=True)
+    assert pace.costs(["tiny"])["tiny"] == pytest.approx(0.002, rel=0.01)
+    pace.note_end(1.0, others_wait=False)
+    pace.note_end(100.0, others_wait=True)  # nothing waited meanwhile
+    assert pace.costs(["tiny"])["tiny"] == pytest.approx(0.002, rel=0.01)
+
+
+def test_runs_that_vary_cost_more_than_their_mean() -> None:
+    pace = Pace(slots=4)
+    for number in range(100):
+        pace.note("varies", 0.03 if number % 10 == 0 else 0.000_1)
+    assert pace.costs(["varies"])["varies"] > 2 * 0.003 / 4
 
 
 def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:

@@ -19,7 +19,7 @@ from detent.engine import CommandRequest, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.worker import pools
+from detent.worker import pace, pools
 from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
@@ -74,7 +74,7 @@ def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow the machine is, these jobs are tiny; reports come while one is being taken.
-    monkeypatch.setattr(pools, "TINY_S", 1.0)
+    monkeypatch.setattr(pace, "SHORT_S", 1.0)
     monkeypatch.setattr(pools, "AHEAD_S", 1_000.0)
     app, done = App(), []
     app.intent("tiny")(lambda: done.append(1))
@@ -119,8 +119,9 @@ def test_claims_that_are_never_started_go_back_and_are_not_claimed_again(core: C
         submit_many(core, "mixed", 300)
         until(lambda: len(small) == 300, "the small ones")
         until(lambda: not len(worker.held_jobs))
-        worker.executor.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
-        long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
+        for _ in range(200):  # tiny, however slow the machine is
+            worker.executor.threads.pace.note("mixed", 0.0001)
+        long = [c.SubmitJob(new_id(), "default", "mixed", "P0", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
         core.engine.execute(
             [CommandRequest(each, c.Actor("test"), fresh=True) for each in long + rest]

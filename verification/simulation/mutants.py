@@ -174,6 +174,23 @@ def reclaim_of_waiting_work() -> Patches:
     yield patch.dict(_handlers(), {c.ReclaimJob: reclaim})
 
 
+def handed_back_job_stays_leased() -> Patches:
+    """A job that is handed back is queued by its state, and its row keeps the lease."""
+    queue = ChangeSet._queue
+
+    def queue_without_returned(self: ChangeSet) -> Any:
+        rows, leases, unqueued = queue(self)
+        returned = {
+            entry.stream
+            for entry in self.entries
+            if isinstance(entry.record.event, e.JobRequeued)
+            and entry.record.event.reason == "handed_back"
+        }
+        return [row for row in rows if row.job_id not in returned], leases, unqueued
+
+    yield patch.object(ChangeSet, "_queue", queue_without_returned)
+
+
 # ---- the log ---------------------------------------------------------------------------------
 
 
@@ -223,6 +240,7 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *(no_fence, fence_checked_in_another_transaction, claim_without_lock),
         *(reclaim_from_a_stale_snapshot, reclaim_of_waiting_work, tail_by_max_position),
         *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
+        handed_back_job_stays_leased,
         *UNSEEN,
         *PLANS,
         *TIME,

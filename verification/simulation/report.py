@@ -27,6 +27,8 @@ FLOORS = {
     "pauses expired": 4_000,
     "starts under a rate": 4_000,
     "schedules fired": 4_000,
+    "claimed ahead": 300,
+    "handed back unstarted": 1_000,
 }
 #: A kind of which fewer than this many are required is not counted: how many there are is then
 #: mostly chance. A rare kind is counted over the sum of many runs.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from detent.engine import Claimed, CommandRequest, Engine, Lifetimes, due_timers
 from detent.engine.batch import Result
-from detent.engine.claims import ClaimRequest
+from detent.engine.claims import Ahead, ClaimRequest
 from detent.kernel import commands as c
 from detent.kernel.plan import frontier
 from detent.kernel.plan_steps import CONTINUING
@@ -88,14 +88,19 @@ class Process:
                 self.auditor.answered(ask, answer, before if len(asks) == 1 else None)
         return [future.result()[0] for future in futures]
 
-    def claim(self, limit: int) -> list[Claimed]:
-        """What a worker does when it has room: first what is due, then a claim."""
+    def claim(self, limit: int, ahead: int = 0) -> list[Claimed]:
+        """What a worker does when it has room: first what is due, then a claim.
+
+        `ahead`: how many jobs it claims beyond its slots.
+        """
         self.store.begin()
         self.engine.transaction(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
+        further = Ahead({INTENT: 1.0}, float(ahead), ahead, workers=2) if ahead else None
         claimed = self.engine.claim(
-            ClaimRequest(self.name, nonce, limit, (INTENT, *self.abilities))
+            ClaimRequest(self.name, nonce, limit, (INTENT, *self.abilities), ahead=further)
         )
+        self.auditor.counts["claimed ahead"] += max(len(claimed) - limit, 0)
         self.auditor.claimed(claimed)
         for each in claimed:
             if each.job.plan_version > 0 and not each.job.plan_wanted:

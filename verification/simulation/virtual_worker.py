@@ -21,6 +21,9 @@ STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", 
 #: Part of the id of a job that another has started; such a one starts none itself.
 BELOW = ":below:"
 LONGEST_TIMER_US = 90_000_000
+#: How often a worker claims more than it can start, how much more, and how often it then hands back
+#: what it has not started.
+CLAIMS_AHEAD, MAX_AHEAD, HANDS_BACK = 0.1, 6, 0.3
 #: How many reports a worker sends that has lost its job and has just noticed it.
 LATE_REPORTS = 4
 
@@ -57,22 +60,39 @@ class Worker:
         while True:
             claimed = self._claim()
             yield
-            for each in claimed:
+            while claimed:
+                each, *claimed = claimed
                 if each.job.run_id is None:
                     yield from Carrying(self, each).life()
                 else:
                     yield from self._work(each)
+                if claimed and not self.calm and self.rng.random() < HANDS_BACK:
+                    claimed = yield from self._hand_back(claimed)
             self.hands = []
 
     def _claim(self) -> list[Claimed]:
         try:
             begun = self.leases.begin()
-            claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2))
+            ahead = 0 if self.calm or self.rng.random() >= CLAIMS_AHEAD else MAX_AHEAD
+            claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2), ahead)
         except Unavailable:
             return []
         self.hands = [each.grant for each in claimed]
         self.leases.given(begun, (grant[:2] for grant in self.hands))
         return claimed
+
+    def _hand_back(self, claimed: list[Claimed]) -> Generator[None, None, list[Claimed]]:
+        """Hand back jobs that have not started, in one batch; those that are left are kept."""
+        asks = [CommandRequest(c.HandBack(each.grant), self.process.actor()) for each in claimed]
+        results = self.process.ask(*asks)
+        yield
+        taken = [isinstance(result, CommandResult) for result in results]
+        self.process.auditor.counts["handed back unstarted"] += sum(taken)
+        return [
+            each
+            for each, result in zip(claimed, results, strict=True)
+            if isinstance(result, Unavailable)
+        ]
 
     # -- working ---------------------------------------------------------------------------
 

@@ -2,6 +2,20 @@
 
 from detent.engine.batch import Lifetimes
 from detent.engine.engine import Engine
-from detent.engine.types import Claimed, CommandRequest, CommandResult, Idempotency
+from detent.engine.types import (
+    Claimed,
+    CommandRequest,
+    CommandResult,
+    Idempotency,
+    PendingResults,
+)
 
-__all__ = ["Claimed", "CommandRequest", "CommandResult", "Engine", "Idempotency", "Lifetimes"]
+__all__ = [
+    "Claimed",
+    "CommandRequest",
+    "CommandResult",
+    "Engine",
+    "Idempotency",
+    "Lifetimes",
+    "PendingResults",
+]

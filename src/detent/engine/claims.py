@@ -30,8 +30,25 @@ class Sessions(NamedTuple):
     grace_us: int
 
 
+class Ahead(NamedTuple):
+    """What a worker may claim before it has slots for it, because the runs are short.
+
+    Work under a concurrency limit, a rate limit or a concurrency key is never claimed ahead: it
+    would count as running while it waits in the worker.
+    """
+
+    #: By intent: the estimated seconds of the worker's time for each job.
+    cost_s: Mapping[str, float]
+    #: How many seconds of work are claimed ahead, and how many jobs at most.
+    seconds: float
+    jobs: int
+    #: How many workers take these jobs. If the queue has less than was asked for, this one takes
+    #: its share of what it has no slots for.
+    workers: int = 1
+
+
 class ClaimRequest(NamedTuple):
-    """A worker's request for up to `limit` jobs that it can run."""
+    """A worker's request for up to `limit` jobs that it can run, and more if they are short."""
 
     worker: str
     nonce: str
@@ -39,6 +56,21 @@ class ClaimRequest(NamedTuple):
     intents: Collection[str] | None = None
     projects: Collection[str] | None = None
     sessions: Sessions | None = None
+    ahead: Ahead | None = None
+
+    @property
+    def most(self) -> int:
+        """How many jobs are claimed at most."""
+        return self.limit + (0 if self.ahead is None else self.ahead.jobs)
+
+    @property
+    def most_unseen(self) -> int:
+        """How many jobs are claimed at most without a look at their intents."""
+        ahead, intents = self.ahead, self.intents
+        if ahead is None or not intents or not set(intents) <= ahead.cost_s.keys():
+            return self.limit
+        affordable = int(ahead.seconds / max(ahead.cost_s[each] for each in intents))
+        return self.limit + min(ahead.jobs, affordable) // ahead.workers
 
 
 def run(
@@ -100,24 +132,73 @@ def _choose(
     tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits
 ) -> list[Candidate]:
     """Choose by rank. Skip jobs over a limit and choose the next ones."""
+    if limits.paused:
+        return []
+    ahead = request.ahead
+    chosen, rest = _choose_for_slots(tx, request, limits) if request.limit > 0 else ({}, None)
+    limits.save_rates()
+    if ahead is not None and _may_go_ahead(request, ahead, chosen):
+        if rest is None:
+            wanted = len(chosen) + ahead.jobs
+            claim_filter = ClaimFilter(list(ahead.cost_s), request.projects, *limits.closed())
+            found = tx.claimable(claim_filter, wanted, tx.now())
+            rest = _Rest([each for each in found if each.job_id not in chosen], len(found) < wanted)
+        return [*chosen.values(), *_affordable(rest, ahead, limits)]
+    return list(chosen.values())
+
+
+class _Rest(NamedTuple):
+    """Candidates that there are no slots for, and whether the queue has no more."""
+
+    candidates: Sequence[Candidate]
+    all: bool
+
+
+def _choose_for_slots(
+    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits
+) -> tuple[dict[str, Candidate], _Rest | None]:
+    """Choose up to `limit` jobs; also what follows them, if all that can follow is short."""
     now = tx.now()
+    ahead = request.ahead
+    only_short = ahead is not None and set(request.intents or ("",)) <= set(ahead.cost_s)
+    wanted = request.most if only_short else request.limit
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
-    while not limits.paused:
+    while True:
         claim_filter = ClaimFilter(request.intents, request.projects, *limits.closed())
-        found = tx.claimable(claim_filter, request.limit + len(others), now)
+        found = tx.claimable(claim_filter, wanted + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
         if request.sessions is not None and (
             held := _held_elsewhere(tx, request.sessions, new, now)
         ):
             others |= held  # skip them and read further
             continue
-        admitted = limits.admit(new[: request.limit - len(chosen)])
+        first = new[: request.limit - len(chosen)]
+        admitted = limits.admit(first)
         chosen.update({each.job_id: each for each in admitted})
         if len(admitted) == len(new) or len(chosen) == request.limit:
             break
-    limits.save_rates()
-    return list(chosen.values())
+    rest = _Rest(new[len(first) :], len(found) < wanted + len(others))
+    return chosen, rest if only_short else None
+
+
+def _may_go_ahead(request: ClaimRequest, ahead: Ahead, chosen: Mapping[str, Candidate]) -> bool:
+    """Whether the slots are filled, and not all of them with long runs."""
+    if not request.limit:
+        return True
+    short = any(each.intent in ahead.cost_s for each in chosen.values())
+    return short and len(chosen) == request.limit
+
+
+def _affordable(rest: _Rest, ahead: Ahead, limits: ConcurrencyLimits) -> Iterable[Candidate]:
+    """The candidates that no limit concerns, up to the time that they take, or this share."""
+    free = [each for each in rest.candidates if not limits.concern(each)]
+    left_s = ahead.seconds
+    for each in free[: -(-len(free) // ahead.workers) if rest.all else ahead.jobs]:
+        left_s -= ahead.cost_s[each.intent]
+        if left_s < 0:
+            return
+        yield each
 
 
 def _held_elsewhere(

@@ -56,6 +56,13 @@ class ConcurrencyLimits:
             return list(candidates)
         return [candidate for candidate in candidates if self._fits(candidate)]
 
+    def concern(self, candidate: Candidate) -> bool:
+        """Whether a limit counts this candidate, however many may start."""
+        if candidate.concurrency_key:
+            return True
+        names = (f"intent:{candidate.intent}", f"project:{candidate.project}")
+        return any(name in self.maximum or name in self.rates.rates for name in names)
+
     def save_rates(self) -> None:
         """Save how much of each rate is used, in the transaction of the claim."""
         self.rates.save(self.tx)

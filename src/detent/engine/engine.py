@@ -7,7 +7,6 @@ during a transaction are executed in the next one. The engine never waits to fil
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
@@ -17,7 +16,7 @@ from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
 from detent.engine.plain_jobs import PlainClaims
 from detent.engine.plain_submissions import PlainSubmissions
-from detent.engine.types import Claimed, CommandRequest, CommandResult
+from detent.engine.types import Claimed, CommandRequest, CommandResult, PendingResults
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.commands.limit_commands import ExpirePause
@@ -34,10 +33,10 @@ T = TypeVar("T")
 
 
 class _Pending(NamedTuple):
-    """Requests that wait for the next batch, and the future of their results."""
+    """Requests that wait for the next batch, and their results."""
 
     requests: Sequence[CommandRequest]
-    future: "Future[list[batch.Result]]"
+    future: PendingResults
 
 
 class Engine:
@@ -75,9 +74,9 @@ class Engine:
 
     def enqueue(
         self, requests: Sequence[CommandRequest], *, bulk: bool = False
-    ) -> "Future[list[batch.Result]]":
+    ) -> PendingResults:
         """Add commands to the next batch without waiting; some thread must call `serve`."""
-        pending = _Pending(requests, Future())
+        pending = _Pending(requests, PendingResults())
         (self._bulk if bulk else self._interactive).append(pending)
         return pending.future
 
@@ -167,7 +166,7 @@ class Engine:
 
     # -- batches ---------------------------------------------------------------------------
 
-    def serve(self, future: "Future[Any]") -> None:
+    def serve(self, future: PendingResults) -> None:
         """Run batches on this thread until the future is done, by this thread or another.
 
         A thread whose commands were executed in another thread's batch returns without writing.
@@ -181,7 +180,7 @@ class Engine:
                 finally:
                     self._end_writing()
 
-    def _begin_writing(self, future: "Future[Any] | None" = None) -> bool:
+    def _begin_writing(self, future: PendingResults | None = None) -> bool:
         """Wait until no other thread writes, then reserve the engine for this thread.
 
         Returns False, without reserving it, if the future is done first.
@@ -252,7 +251,7 @@ class Engine:
             return batch.run(tx, requests, self.lifetimes, self._plain)
 
 
-def _is_done(future: "Future[Any] | None") -> bool:
+def _is_done(future: PendingResults | None) -> bool:
     return future is not None and future.done()
 
 

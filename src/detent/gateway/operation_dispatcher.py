@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from detent import failpoints
+from detent.engine import PendingResults
 from detent.errors import DetentError
 from detent.gateway.auth import Tokens
 from detent.operations.context import Core
@@ -48,7 +48,7 @@ class _Posted(NamedTuple):
 
     submission: _Submission
     posted: PreparedSubmission[Any]
-    results: "Future[Any]"
+    results: PendingResults
 
 
 class OperationDispatcher:

@@ -1,4 +1,4 @@
-"""The claimer: a thread that claims as many jobs as the pools have free slots.
+"""The claimer: a thread that claims jobs for the free slots of the pools, and short ones ahead.
 
 A notification of the store, a freed slot, or a due time wakes it.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from detent import failpoints
 from detent.boot_time import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
-from detent.engine.claims import ClaimRequest, Sessions
+from detent.engine.claims import Ahead, ClaimRequest, Sessions
 from detent.errors import DetentError
 from detent.worker.due_times import Alarms
 from detent.worker.pools import IntentPool
@@ -41,12 +41,15 @@ class Claimer:
         take: Callable[[IntentPool, list[Claimed], float], None],
         alarms: Alarms,
         sessions: Sessions | None = None,
+        workers: Callable[[], int] = lambda: 1,
     ) -> None:
         self.engine, self.worker, self.pools, self.poll_s = engine, worker, pools, poll_s
         #: How many jobs may be claimed at most now.
         self.limit, self.take = limit, take
         self.alarms = alarms
         self.sessions = sessions
+        #: How many workers take the same jobs, as far as this one knows.
+        self.workers = workers
         self._freed = threading.Event()
         self._stop = threading.Event()
         self._due_s = 0.0
@@ -85,12 +88,12 @@ class Claimer:
         with self.engine.store.read() as view:
             head, now = view.head(), view.now()
         self._freed.clear()
-        free = self._free_slots()
-        if not free:
+        asks = self._asks()
+        if not asks:
             self._freed.wait(self.poll_s)
             return
         self._run_due_timers(now)
-        filled = [self._claim(pool, slots) for pool, slots in free if self.limit()]
+        filled = [self._claim(pool, ask) for pool, ask in asks if self.limit()]
         if not any(filled):
             self._pause()
             self._wait(head, min(self.poll_s, self.alarms.next_s(now)))
@@ -108,12 +111,24 @@ class Claimer:
                 return
             self._empty_claims = 0
 
-    def _free_slots(self) -> list[tuple[IntentPool, int]]:
+    def _asks(self) -> list[tuple[IntentPool, ClaimRequest]]:
+        """What to claim for each pool that can take something now."""
         limit = self.limit()
         if not limit:
             return []
-        free = [(each, min(limit, each.pool.free_slots())) for each in self.pools]
-        return [(each, slots) for each, slots in free if slots > 0]
+        asks = [(each, self._ask(each, limit)) for each in self.pools]
+        return [(each, ask) for each, ask in asks if ask.most > 0]
+
+    def _ask(self, intent_pool: IntentPool, limit: int) -> ClaimRequest:
+        pool, intents, short = intent_pool
+        slots, ahead_s = pool.room()
+        slots, ahead = min(limit, slots), None
+        costs = pool.pace.costs(short) if ahead_s else {}
+        jobs = min(limit - slots, int(ahead_s / min(costs.values()))) if costs else 0
+        if jobs > 0:
+            ahead = Ahead(costs, ahead_s, jobs, self.workers())
+        nonce = secrets.token_hex(8)
+        return ClaimRequest(self.worker, nonce, slots, intents, sessions=self.sessions, ahead=ahead)
 
     def _run_due_timers(self, now: int) -> None:
         """Handle expired leases, waits that are over, and deadlines."""
@@ -125,14 +140,12 @@ class Claimer:
         )
         self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
 
-    def _claim(self, pool: IntentPool, slots: int) -> bool:
+    def _claim(self, pool: IntentPool, ask: ClaimRequest) -> bool:
         """Claim jobs for one pool. True if all slots were filled: there may be more jobs."""
-        nonce = secrets.token_hex(8)
-        ask = ClaimRequest(self.worker, nonce, slots, pool.intents, sessions=self.sessions)
         begun_s = since_boot_s()  # the lease counts from before the claim, by this machine's clock
         claimed = self.engine.claim(ask)
         self._empty_claims = 0 if claimed else self._empty_claims + 1
         if claimed:
             failpoints.hit("claim.after")
             self.take(pool, claimed, begun_s)
-        return len(claimed) == slots
+        return len(claimed) >= max(ask.limit, 1)

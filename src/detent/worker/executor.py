@@ -145,7 +145,7 @@ class Executor:
         begun_s = time.monotonic()
         try:
             report = execute(item, self.client)
-            self.threads.pace.note(time.monotonic() - begun_s)
+            self._note_pace(self.threads, item, begun_s)
             self.ended(item, report)
         except BaseException:
             self._abandon_job(item.held)
@@ -153,8 +153,10 @@ class Executor:
 
     async def _perform_async(self, run: ActiveRun) -> None:
         """Execute a run on the event loop; what blocks is done on a thread."""
+        begun_s = time.monotonic()
         try:
             report = await execute_async(run, self.client)
+            self._note_pace(self.event_loop, run, begun_s)
             if run.held.plan is None and not self.uploader.must_send(run.files):
                 self.ended(run, report)
             else:
@@ -162,6 +164,11 @@ class Executor:
         except BaseException:
             self._abandon_job(run.held)
             raise
+
+    def _note_pace(self, pool: Threads | EventLoop, run: ActiveRun, begun_s: float) -> None:
+        now_s = time.monotonic()
+        pool.pace.note(run.intent.name, now_s - begun_s)
+        pool.pace.note_end(now_s, others_wait=len(pool.backlog) > 0)
 
     def _abandon_job(self, held: HeldJob) -> None:
         """Forget a job after a fault of the worker: its lease runs out, and it counts as lost."""
@@ -212,19 +219,24 @@ class Executor:
 
     # -- handing back ----------------------------------------------------------------------
 
-    def hand_back_unstarted(self) -> None:
+    def hand_back_unstarted(self, pool: Threads | EventLoop) -> None:
         """Return claimed jobs that have not started to the queue, where other workers find them."""
-        suspect = self.isolation.withdraw() if self.draining else None
-        if suspect is not None:
-            self.report(suspect, c.HandBack(suspect.grant))
         kept = []
-        for run in self.threads.withdraw():
+        for run in pool.withdraw():
             if run.held.plan is not None:
                 kept.append(run)
             elif run.end():
                 self.report(run.held, c.HandBack(run.held.grant))
         if kept:
-            self.threads.put(kept)
+            pool.put(kept)
+
+    def hand_back_all_unstarted(self) -> None:
+        """Hand back what waits in either pool, and the suspect that waits to run alone."""
+        suspect = self.isolation.withdraw()
+        if suspect is not None:
+            self.report(suspect, c.HandBack(suspect.grant))
+        self.hand_back_unstarted(self.threads)
+        self.hand_back_unstarted(self.event_loop)
 
     def hand_back_all(self) -> None:
         """Stop every run. Runs that cannot be stopped are handed back as they are, fenced."""

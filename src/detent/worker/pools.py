@@ -1,12 +1,12 @@
 """Pools that execute runs: threads for functions and commands, an event loop for coroutines.
 
-Both take runs and say how many more they can take (`free_slots`). Neither knows the store.
+Both take runs and say how many more they can take (`room`). Neither knows the store.
 """
 
 import asyncio
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from queue import SimpleQueue
 from time import monotonic
@@ -14,52 +14,84 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.app.run_interface import Stop
 from detent.worker.active_run import ActiveRun
+from detent.worker.pace import AHEAD_S, Pace
 
 log = logging.getLogger("detent.worker")
 
 #: Work for a thread: a run, or a function that does something for a plan.
 Item = ActiveRun | Callable[[], None]
 
-#: Runs that are shorter than this on average are claimed ahead, in batches.
-TINY_S = 0.001
 #: A thread that executes one run for this long blocks the backlog.
 STALLED_S = 0.02
-#: How much work is claimed ahead, in time and in number.
-AHEAD_S = 0.05
-MAX_AHEAD = 500
+
+
+class Room(NamedTuple):
+    """What a pool can take now: runs that start, and seconds of work ahead of them."""
+
+    slots: int
+    ahead_s: float = 0.0
 
 
 class Pool(Protocol):
     """Executes runs, as many at the same time as it has slots."""
 
-    def free_slots(self) -> int: ...
+    pace: Pace
+
+    def room(self) -> Room: ...
 
     def put(self, items: Sequence[ActiveRun], /) -> None: ...
 
 
 class IntentPool(NamedTuple):
-    """A pool, and the intents whose runs it executes."""
+    """A pool, the intents whose runs it executes, and those of them that can be claimed ahead."""
 
     pool: Pool
     intents: Collection[str]
+    ahead: Collection[str] = ()
 
 
-class Pace:
-    """The moving average of how long runs take. One long run ends claiming ahead."""
+class Backlog:
+    """Work of a pool that has not started, with an estimate of the time that it takes."""
 
-    def __init__(self) -> None:
-        self.mean_s = 1.0
+    def __init__(self, pace: Pace) -> None:
+        self.items: deque[Item] = deque()
+        self.pace = pace
+        self._cost_s = AHEAD_S
 
-    def note(self, took_s: float) -> None:
-        self.mean_s += (took_s - self.mean_s) * 0.1
+    def __len__(self) -> int:
+        return len(self.items)
 
-    @property
-    def tiny(self) -> bool:
-        return self.mean_s < TINY_S
+    def extend(self, items: Sequence[Item]) -> None:
+        """Add work, and estimate what one item of it costs."""
+        names = Counter(item.intent.name for item in items if isinstance(item, ActiveRun))
+        costs = self.pace.costs(names)
+        total_s = sum(costs.get(name, AHEAD_S) * count for name, count in names.items())
+        if names:
+            self._cost_s = total_s / names.total()
+        self.items.extend(items)
 
-    def ahead(self) -> int:
-        """How many jobs to claim beyond those that run; 0 unless runs are short."""
-        return min(MAX_AHEAD, int(AHEAD_S / max(self.mean_s, 1e-6))) if self.tiny else 0
+    def ahead_s(self) -> float:
+        """How many more seconds of work are claimed ahead; 0 while half of it is there."""
+        left_s = AHEAD_S - len(self.items) * self._cost_s
+        return left_s if left_s >= AHEAD_S / 2 else 0.0
+
+    def withdraw(self) -> list[ActiveRun]:
+        """Remove the runs, and return them; other work stays."""
+        items = []
+        while self.items:
+            try:
+                items.append(self.items.popleft())
+            except IndexError:
+                break
+        self.items.extend(each for each in items if not isinstance(each, ActiveRun))
+        return [each for each in items if isinstance(each, ActiveRun)]
+
+    def oldest(self) -> ActiveRun | None:
+        """The run that waits longest, if the backlog did not change meanwhile."""
+        try:
+            return next((each for each in self.items if isinstance(each, ActiveRun)), None)
+        except RuntimeError:  # it changed during the iteration
+            return None
 
 
 class PoolThread:
@@ -79,8 +111,8 @@ class Threads:
         self, size: int, perform: Callable[[Item], None], freed: Callable[[], None]
     ) -> None:
         self.size, self.perform, self.freed = size, perform, freed
-        self.backlog: deque[Item] = deque()
-        self.pace = Pace()
+        self.pace = Pace(size)
+        self.backlog = Backlog(self.pace)
         self._tokens: SimpleQueue[bool] = SimpleQueue()
         self._pool_threads: set[PoolThread] = set()
         self._lock = threading.Lock()
@@ -94,18 +126,18 @@ class Threads:
         before_s = monotonic() - STALLED_S
         return len(begun_s) >= self.size and all(each and each < before_s for each in begun_s)
 
-    def free_slots(self) -> int:
-        """How many more jobs the claimer can claim now."""
-        ahead = self.pace.ahead()
-        waiting = len(self.backlog)
-        if ahead and waiting <= ahead // 2 and not self.stalled():
-            return ahead - waiting
-        return max(self.size - self.busy() - waiting, 0)
+    def room(self) -> Room:
+        slots = max(self.size - self.busy() - len(self.backlog), 0)
+        return Room(slots, 0.0 if self.stalled() else self.backlog.ahead_s())
 
     def put(self, items: Sequence[Item]) -> None:
-        """Add runs to the backlog. Short runs wake one thread: more would compete for the GIL."""
+        """Add runs to the backlog. Tiny runs wake one thread: more would compete for the GIL."""
         self.backlog.extend(items)
-        self.wake(1 if self.pace.tiny else len(items))
+        others = sum(not self._is_tiny(item) for item in items)
+        self.wake(others + (others < len(items)))
+
+    def _is_tiny(self, item: Item) -> bool:
+        return isinstance(item, ActiveRun) and self.pace.tiny(item.intent.name)
 
     def wake(self, count: int) -> None:
         """Wake up to this many threads; each takes runs from the backlog."""
@@ -123,7 +155,7 @@ class Threads:
         ).start()
 
     def _work(self, pool_thread: PoolThread) -> None:
-        backlog, perform = self.backlog, self.perform
+        backlog, perform = self.backlog.items, self.perform
         while self._tokens.get():
             while not pool_thread.abandoned:
                 try:
@@ -135,7 +167,7 @@ class Threads:
                 except BaseException:
                     log.exception("internal error of the worker while it executed a run")
                 pool_thread.item = None
-                if len(backlog) <= MAX_AHEAD // 2:
+                if self.backlog.ahead_s() > 0:
                     self.freed()
             if pool_thread.abandoned:
                 return
@@ -150,15 +182,8 @@ class Threads:
         self.freed()
 
     def withdraw(self) -> list[ActiveRun]:
-        """Remove the runs that have not started from the backlog, and return them."""
-        items = []
-        while self.backlog:
-            try:
-                items.append(self.backlog.popleft())
-            except IndexError:
-                break
-        self.backlog.extend(each for each in items if not isinstance(each, ActiveRun))
-        return [each for each in items if isinstance(each, ActiveRun)]
+        """Remove the runs that have not started, and return them."""
+        return self.backlog.withdraw()
 
     def stop(self) -> None:
         for _ in list(self._pool_threads):
@@ -179,9 +204,11 @@ class EventLoop:
         freed: Callable[[], None],
     ) -> None:
         self.size, self.perform, self.freed = size, perform, freed
+        self.pace = Pace(size)
+        self.backlog = Backlog(self.pace)
         self.loop = asyncio.new_event_loop()
         self.live = 0
-        self._count = threading.Lock()
+        self._ended_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="detent-loop", daemon=True)
 
@@ -192,16 +219,28 @@ class EventLoop:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def free_slots(self) -> int:
-        return max(self.size - self.live, 0)
+    def room(self) -> Room:
+        slots = max(self.size - self.live - len(self.backlog), 0)
+        return Room(slots, 0.0 if self.stalled() else self.backlog.ahead_s())
+
+    def stalled(self) -> bool:
+        """Whether all slots are taken and no run has ended recently."""
+        return self.live >= self.size and monotonic() - self._ended_s > STALLED_S
 
     def put(self, runs: Sequence[ActiveRun]) -> None:
-        with self._count:
-            self.live += len(runs)
-        self.loop.call_soon_threadsafe(self._begin, runs)
+        self.backlog.extend(runs)
+        self.loop.call_soon_threadsafe(self._begin)
 
-    def _begin(self, runs: Sequence[ActiveRun]) -> None:
-        for run in runs:
+    def _begin(self) -> None:
+        """Begin as many runs of the backlog as there are slots for."""
+        waiting = self.backlog.items
+        while self.live < self.size and waiting:
+            try:
+                run = waiting.popleft()
+            except IndexError:
+                return
+            assert isinstance(run, ActiveRun)
+            self.live += 1
             task = self.loop.create_task(self.perform(run))
             self._tasks.add(task)
             task.add_done_callback(self._done)
@@ -209,9 +248,16 @@ class EventLoop:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        with self._count:
-            self.live -= 1
-        self.freed()
+        self.live -= 1
+        self._ended_s = monotonic()
+        if self.backlog.items:
+            self._begin()
+        if self.backlog.ahead_s() > 0:
+            self.freed()
+
+    def withdraw(self) -> list[ActiveRun]:
+        """Remove the runs that have not started, and return them."""
+        return self.backlog.withdraw()
 
     def stop(self) -> None:
         """Cancel the coroutines that are left and end the thread."""

@@ -10,12 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine import CommandRequest, Engine
+from detent.engine import CommandRequest, Engine, PendingResults
 from detent.errors import DetentError, Unavailable
 
 log = logging.getLogger("detent.worker")
@@ -30,14 +29,14 @@ class Report(NamedTuple):
     """The end of a run; `done` is called with the result when it is committed or refused."""
 
     ask: CommandRequest
-    posted: "Future[list[Result]]"
+    posted: PendingResults
     done: Callable[[CommandRequest, Result], None]
 
 
 class CoroutineCommand(NamedTuple):
     """A command of a coroutine that awaits the result."""
 
-    posted: "Future[list[Result]]"
+    posted: PendingResults
     awaited: "asyncio.Future[Result]"
 
 
@@ -68,11 +67,11 @@ class Reporter:
         self._queue.put(CoroutineCommand(self._post(ask), awaited))
         return awaited
 
-    def _post(self, ask: CommandRequest) -> "Future[list[Result]]":
+    def _post(self, ask: CommandRequest) -> PendingResults:
         try:
             failpoints.hit("report.before")
         except Exception as error:
-            failed: Future[list[Result]] = Future()
+            failed = PendingResults()
             failed.set_result([Unavailable(str(error), retry_after_s=1)])
             return failed
         return self.engine.enqueue([ask])
@@ -112,7 +111,7 @@ class Reporter:
             awaited[0][0].get_loop().call_soon_threadsafe(_resolve, awaited)
         self._post_again(again)
 
-    def _result(self, posted: "Future[list[Result]]") -> Result:
+    def _result(self, posted: PendingResults) -> Result:
         try:
             self.engine.serve(posted)
             (result,) = posted.result()

@@ -13,6 +13,8 @@ MAX_ROWS = 1_000
 def required_of(run: ActiveRun) -> tuple[str, ...]:
     """The evidence types that the intent requires, and those that the submission adds."""
     declared = run.intent.declared.options.get("requires_evidence", ())
+    if not declared and "requires_evidence" not in run.held.job.options:
+        return ()
     return tuple(dict.fromkeys([*declared, *_requested(run)]))
 
 

@@ -12,6 +12,7 @@ from detent.errors import DetentError
 from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import ActiveRun, HeldJob
 from detent.worker.executor import Executor, normalise
+from detent.worker.pools import Backlog
 
 log = logging.getLogger("detent.worker")
 
@@ -94,18 +95,14 @@ class Watchdog(PeriodicThread):
 
     def _hand_back_stale(self, now_s: float) -> None:
         """Hand back jobs that wait behind long runs: another worker may be able to start them."""
-        threads = self.executor.threads
-        try:
-            oldest = next((each for each in threads.backlog if isinstance(each, ActiveRun)), None)
-        except RuntimeError:  # the backlog changed during the iteration: it is not stale
-            return
-        waited_s = 0.0 if oldest is None else now_s - oldest.held.claimed_s
-        if waited_s < WAITING_S:
-            return
-        if threads.busy() < threads.size:
+        threads, event_loop = self.executor.threads, self.executor.event_loop
+        waited_s = _waited_s(threads.backlog, now_s)
+        if waited_s >= WAITING_S and threads.busy() < threads.size:
             threads.wake(len(threads.backlog))
         elif waited_s > STALE_S and threads.stalled():
-            self.executor.hand_back_unstarted()
+            self.executor.hand_back_unstarted(threads)
+        if _waited_s(event_loop.backlog, now_s) > STALE_S and event_loop.stalled():
+            self.executor.hand_back_unstarted(event_loop)
 
     # -- what the store knows --------------------------------------------------------------
 
@@ -137,3 +134,8 @@ class Watchdog(PeriodicThread):
         for held in self.executor.held_jobs:
             if held.plan is not None and held.plan.pending and held.runs:
                 self.executor.advance_plan(held.plan)
+
+
+def _waited_s(backlog: Backlog, now_s: float) -> float:
+    oldest = backlog.oldest()
+    return 0.0 if oldest is None else now_s - oldest.held.claimed_s

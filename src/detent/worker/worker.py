@@ -82,11 +82,10 @@ class Worker:
         self.name = name or settings.worker_name or f"{socket.gethostname()}:{os.getpid()}"
         self.grace_s = settings.worker_grace_ms / 1_000
         self.data_dir = settings.data_dir
-        rows = {name: intent.row() for name, intent in app.intents.items()}
-        #: By intent, the digest of the arguments that its handler takes.
-        self._arguments = {
-            name: digest_of(row[ARGUMENTS]) for name, row in rows.items() if ARGUMENTS in row
-        }
+        self._runs = self.data_dir / "runs"
+        self._arguments = _argument_digests(app)
+        #: How many live workers have an intent of this one, itself included.
+        self._workers = 1
         self._stop_calls = 0
         self._stopping = threading.Lock()
         self._ending_orphans = threading.Lock()
@@ -125,6 +124,7 @@ class Worker:
             self.executor.take,
             self.executor.alarms,
             self._sessions(settings.worker_session_grace_ms * 1_000),
+            lambda: self._workers,
         )
 
     def _pools(self) -> list[IntentPool]:
@@ -137,9 +137,15 @@ class Worker:
             and intent.planner is None
         ]
         plain = [name for name in self.app.intents if name not in awaited]
-        pools = [IntentPool(self.executor.threads, plain)]
+        short = [
+            name
+            for name in plain
+            if isinstance(self.app.intents[name].handler, FunctionHandler)
+            and self.app.intents[name].planner is None
+        ]
+        pools = [IntentPool(self.executor.threads, plain, short)]
         if awaited:
-            pools.append(IntentPool(self.executor.event_loop, awaited))
+            pools.append(IntentPool(self.executor.event_loop, awaited, awaited))
         return pools
 
     def _sessions(self, grace_us: int) -> Sessions | None:
@@ -154,9 +160,10 @@ class Worker:
     def _claim_limit(self) -> int:
         """How many jobs may be claimed at most now."""
         isolation = self.executor.isolation
-        if isolation.is_active() or len(self.held_jobs) >= MAX_HELD:
+        free = MAX_HELD - len(self.held_jobs)
+        if isolation.is_active() or free <= 0:
             return 0
-        return 1 if isolation.careful else MAX_HELD
+        return 1 if isolation.careful else free
 
     def _freed(self) -> None:
         self.claimer.freed()
@@ -164,7 +171,7 @@ class Worker:
     def files(self, run_id: str) -> RunFiles:
         """The files of a run."""
         return RunFiles(
-            self.data_dir / "runs",
+            self._runs,
             run_id,
             self.core.settings.worker_output_limit,
             self.core.store.blobs,
@@ -208,7 +215,7 @@ class Worker:
         for held in self.held_jobs:
             if held.plan is not None:
                 executor.advance_plan(held.plan)
-        executor.hand_back_unstarted()
+        executor.hand_back_all_unstarted()
         self._wait_until_empty(grace_s, lambda: self._stop_calls > 1)
         executor.hand_back_all()
         self._wait_until_empty(self.grace_s + ENDING_S, lambda: False)
@@ -264,8 +271,20 @@ class Worker:
                 new[name] = row
         if new:
             tx.put_rows("intents", new)
-        tx.put_rows("workers", {self.name: self._row(tx.now())})
+        self._announce(tx)
         return True
+
+    def _announce(self, tx: WriteTransaction) -> None:
+        """Store the row of this worker, and count the workers that take the same jobs."""
+        now = tx.now()
+        oldest = now - self.core.settings.worker_lease_ms * 1_000
+        others = {name: row for name, row in tx.rows("workers").items() if name != self.name}
+        self._workers = 1 + sum(
+            row.get("seen_at", 0) > oldest
+            and not self.app.intents.keys().isdisjoint(row["intents"])
+            for row in others.values()
+        )
+        tx.put_rows("workers", {self.name: self._row(now)})
 
     def _row(self, now: int) -> dict[str, Any]:
         return {
@@ -279,9 +298,7 @@ class Worker:
         }
 
     def _after_beat(self) -> None:
-        self.core.engine.transaction(
-            lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())})
-        )
+        self.core.engine.transaction(self._announce)
         if any(Records(self.data_dir).orphans()) and not self._ending_orphans.locked():
             # Orphans may take time to end, and the heartbeat must not wait for them.
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()
@@ -307,3 +324,9 @@ class Worker:
         with self._ending_orphans:
             for run_id in Records(self.data_dir).end_orphans(self.grace_s):
                 log.warning("terminated the processes of run %s, whose worker was lost", run_id)
+
+
+def _argument_digests(app: App) -> dict[str, str]:
+    """By intent, the digest of the arguments that its handler takes."""
+    rows = {name: intent.row() for name, intent in app.intents.items()}
+    return {name: digest_of(row[ARGUMENTS]) for name, row in rows.items() if ARGUMENTS in row}
