@@ -198,9 +198,9 @@ def test_a_notification_reaches_another_process(postgres_url: str) -> None:
         store = store_of(engine)
         assert store.wait(0, 0.01) is False
         until(lambda: store._notifier._listening, "the store listens")
-        notifications = store._notifier._notifications
+        notifications = store._notifier.notifications
         submit_job(other)
-        until(lambda: store._notifier._notifications > notifications, "the notification arrives")
+        until(lambda: store._notifier.notifications > notifications, "the notification arrives")
         assert store.wait(0, DEADLINE_S) is True
         assert store.wait(1, 0.01) is False
 

@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections import Counter
+from functools import partial
+from typing import Any
 
 import pytest
 
 from detent.app.app import App
-from detent.engine import CommandRequest
+from detent.engine import CommandRequest, claims, due_timers
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import EndPause, SetPause
 from detent.operations.context import Core
@@ -134,3 +136,35 @@ def test_a_stop_with_a_large_claim_loses_nothing(core: Core, shifting: Shifting)
     with working(core, shifting.app):
         until(lambda: states(core)["completed"] == WARM_UP + JOBS)
     assert all(shifting.runs[name] == 1 for name in names)
+
+
+def _is(found: list[int], count: int) -> bool:
+    return len(found) == count
+
+
+def test_a_pick_up_reads_nothing_before_the_claim(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every read before it would be another round trip on PostgreSQL."""
+    calls: list[str] = []
+
+    def noted(name: str, call: Any) -> Any:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            if threading.current_thread().name == "detent-claimer":
+                calls.append(name)
+            return call(*args, **kwargs)
+
+        return noting
+
+    monkeypatch.setattr(core.store, "read", noted("read", core.store.read))
+    monkeypatch.setattr(claims, "run", noted("claim", claims.run))
+    monkeypatch.setattr(due_timers, "run", noted("due", due_timers.run))
+    app, done = App(), []
+    app.intent("work")(lambda: done.append(1))
+    with working(core, app):
+        for number in range(3):
+            app.submit("work")
+            until(partial(_is, done, number + 1))
+        until(lambda: "due" in calls)
+    assert calls[0] == "claim"
+    assert "read" not in calls

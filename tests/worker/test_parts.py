@@ -4,7 +4,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from detent import redaction
-from detent.engine import CommandRequest, CommandResult, Engine, due_timers
+from detent.engine import CommandRequest, CommandResult, Engine, PendingResults, due_timers
 from detent.engine.claims import ClaimRequest
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
@@ -58,13 +57,13 @@ class Flaky:
             raise answer
         return answer
 
-    def enqueue(self, asks: list[CommandRequest]) -> "Future[list[Any]]":
+    def enqueue(self, asks: list[CommandRequest]) -> PendingResults:
         self.tries += 1
-        posted: Future[list[Any]] = Future()
+        posted = PendingResults()
         posted.set_result([self.answers.pop(0)] * len(asks))
         return posted
 
-    def serve(self, future: "Future[list[Any]]") -> None:
+    def serve(self, future: PendingResults) -> None:
         assert future.done()
 
 

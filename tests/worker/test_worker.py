@@ -5,7 +5,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from detent.app.app import App
 from detent.app.async_run_context import AsyncRun
 from detent.app.failures import JobFailed
 from detent.app.run_context import Run
-from detent.engine import CommandRequest, Engine
+from detent.engine import CommandRequest, Engine, PendingResults
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -62,10 +61,10 @@ class Held:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.open = engine, threading.Event()
 
-    def enqueue(self, asks: Sequence[CommandRequest]) -> "Future[Any]":
+    def enqueue(self, asks: Sequence[CommandRequest]) -> PendingResults:
         return self.engine.enqueue(asks)
 
-    def serve(self, future: "Future[Any]") -> None:
+    def serve(self, future: PendingResults) -> None:
         assert self.open.wait(DEADLINE_S)
         self.engine.serve(future)
 

@@ -135,6 +135,12 @@ class FaultyStore:
         """No one waits: the next step comes when the run says so."""
         return False
 
+    def noticed(self) -> int:
+        return 0
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        return self.wait(noticed, timeout_s)
+
     def notify(self) -> None:
         """Wake no thread."""
 

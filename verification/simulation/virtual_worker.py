@@ -48,6 +48,8 @@ class Worker:
     def __init__(self, process: Process, rng: random.Random) -> None:
         self.process = process
         self.rng = rng
+        #: Its own, so that claims ahead do not change what else happens until the first of them.
+        self._ahead = random.Random(f"{process.name} claims ahead")
         self.hands: list[c.Grant] = []
         self.leases = process.leases()
 
@@ -66,14 +68,14 @@ class Worker:
                     yield from Carrying(self, each).life()
                 else:
                     yield from self._work(each)
-                if claimed and not self.calm and self.rng.random() < HANDS_BACK:
+                if claimed and not self.calm and self._ahead.random() < HANDS_BACK:
                     claimed = yield from self._hand_back(claimed)
             self.hands = []
 
     def _claim(self) -> list[Claimed]:
         try:
             begun = self.leases.begin()
-            ahead = 0 if self.calm or self.rng.random() >= CLAIMS_AHEAD else MAX_AHEAD
+            ahead = 0 if self.calm or self._ahead.random() >= CLAIMS_AHEAD else MAX_AHEAD
             claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2), ahead)
         except Unavailable:
             return []

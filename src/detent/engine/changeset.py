@@ -34,6 +34,8 @@ class ChangeSet:
         #: Ids in the order of their first change.
         self.tasks: dict[str, None] = {}
         self.jobs: dict[str, None] = {}
+        #: Jobs of which more than the version of the stream has changed.
+        self.evolved: set[str] = set()
         self.parts: dict[tuple[str, str], dict[str, None]] = {}
         self.created: dict[str, e.TaskCreated | e.JobCreated] = {}
         self.new_runs: set[str] = set()
@@ -47,6 +49,8 @@ class ChangeSet:
         """Add the events of a command that was not refused."""
         world = self.world
         world.merge(draft, ())
+        if draft.jobs:
+            self.evolved.update(draft.jobs)
         for record in draft.records:
             stream = record.stream
             version = world.versions[stream] = world.versions.get(stream, 0) + 1
@@ -59,8 +63,10 @@ class ChangeSet:
             handler = HANDLERS.get(type(record.event))
             if handler is not None:
                 handler(self, record)
-        self.tasks.update(dict.fromkeys(draft.tasks))
-        self.limits.update(dict.fromkeys(draft.limits))
+        if draft.tasks:
+            self.tasks.update(dict.fromkeys(draft.tasks))
+        if draft.limits:
+            self.limits.update(dict.fromkeys(draft.limits))
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
 
@@ -106,6 +112,7 @@ class ChangeSet:
                 if isinstance(made := created.get(job.id), e.JobCreated)
             ],
             jobs=[job for job in jobs if job.id not in created and job.id not in deleted],
+            unchanged=self.jobs.keys() - self.evolved,
             queue=queue,
             leases=leases,
             unqueued=unqueued,

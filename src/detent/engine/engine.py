@@ -4,7 +4,6 @@ A caller that finds the engine idle runs the next batch on its own thread. Comma
 during a transaction are executed in the next one. The engine never waits to fill a batch.
 """
 
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
 from detent.engine.plain_jobs import PlainClaims
 from detent.engine.plain_submissions import PlainSubmissions
+from detent.engine.turns import Turns
 from detent.engine.types import Claimed, CommandRequest, CommandResult, PendingResults
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
@@ -47,9 +47,7 @@ class Engine:
         self.lifetimes = lifetimes or Lifetimes()
         self._interactive: deque[_Pending] = deque()
         self._bulk: deque[_Pending] = deque()
-        #: Whether a thread is writing. `_idle` is notified when it ends.
-        self._writing = False
-        self._idle = threading.Condition()
+        self._turns = Turns()
         self._submissions = PlainSubmissions()
         self._plain = PlainClaims()
         #: How many commands were refused, by error code; a metric.
@@ -72,9 +70,7 @@ class Engine:
         self.serve(future)
         return future.result()
 
-    def enqueue(
-        self, requests: Sequence[CommandRequest], *, bulk: bool = False
-    ) -> PendingResults:
+    def enqueue(self, requests: Sequence[CommandRequest], *, bulk: bool = False) -> PendingResults:
         """Add commands to the next batch without waiting; some thread must call `serve`."""
         pending = _Pending(requests, PendingResults())
         (self._bulk if bulk else self._interactive).append(pending)
@@ -153,13 +149,13 @@ class Engine:
         Waiting workers and readers of the feed are notified after a commit that appended events.
         `notify` notifies them of other changes too, for example of a limit that was raised.
         """
-        self._begin_writing()
+        self._turns.begin()
         try:
             with self.store.write() as tx:
                 result = work(tx)
                 changed = tx.appended
         finally:
-            self._end_writing()
+            self._turns.end()
         if changed or notify:
             self.store.notify()
         return result
@@ -174,29 +170,11 @@ class Engine:
         one, and no batch would grow.
         """
         while not future.done():
-            if self._begin_writing(future):
+            if self._turns.begin(future):
                 try:
                     self._run(self._next_batch())
                 finally:
-                    self._end_writing()
-
-    def _begin_writing(self, future: PendingResults | None = None) -> bool:
-        """Wait until no other thread writes, then reserve the engine for this thread.
-
-        Returns False, without reserving it, if the future is done first.
-        """
-        with self._idle:
-            while self._writing and not _is_done(future):
-                self._idle.wait()
-            if _is_done(future):
-                return False
-            self._writing = True
-            return True
-
-    def _end_writing(self) -> None:
-        with self._idle:
-            self._writing = False
-            self._idle.notify_all()
+                    self._turns.end()
 
     def _next_batch(self) -> list[_Pending]:
         """Take what is queued, interactive commands before bulk, up to `MAX_COMMANDS`."""
@@ -249,10 +227,6 @@ class Engine:
                 if results is not None:
                     return list(results)
             return batch.run(tx, requests, self.lifetimes, self._plain)
-
-
-def _is_done(future: PendingResults | None) -> bool:
-    return future is not None and future.done()
 
 
 def _explained(error: Exception, request: CommandRequest) -> DetentError:

@@ -18,6 +18,8 @@ NARROW = frozenset(
         *(c.AddEvidence, c.OpenSession, c.AttachEvidence, c.ReserveFunds),
     }
 )
+#: Commands that concern a job and its checkpoints only.
+CHECKPOINTING = frozenset({c.RecordCheckpoint, c.BeginEffect})
 #: Commands after which a run may spend money: the budgets above it are loaded too.
 STARTS_RUNS = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan, c.ReserveFunds})
 #: Commands that may change everything below their task or job.
@@ -38,6 +40,8 @@ class LoadRequest:
         kinds = {type(command) for command in commands}
         self.tasks: set[str] = set()
         self.jobs: set[str] = set()
+        #: Whether live runs are read: a checkpoint does not concern them.
+        self.live_runs = not kinds <= CHECKPOINTING
         #: Whether parents and dependents may change too; tasks and jobs whose trees may change.
         self.related = not kinds <= NARROW
         self.deep_tasks: set[str] = set()
@@ -62,6 +66,10 @@ class LoadRequest:
         self.jobs -= fresh
 
     def _add(self, command: c.Command) -> None:
+        if isinstance(command, c.RecordCheckpoint | c.BeginEffect):
+            self.jobs.add(command.grant.job_id)
+            self.checkpoints.add((command.grant.job_id, command.name))
+            return
         if isinstance(command, c.Report):
             self.jobs.add(command.grant.job_id)
             self._add_named_parts(command)
@@ -90,9 +98,7 @@ class LoadRequest:
             self.runs.add(command.run_id)
 
     def _add_named_parts(self, command: c.Report) -> None:
-        if isinstance(command, c.RecordCheckpoint | c.BeginEffect):
-            self.checkpoints.add((command.grant.job_id, command.name))
-        elif isinstance(command, c.SuspendRun):
+        if isinstance(command, c.SuspendRun):
             self.checkpoints.add((command.grant.job_id, command.wait))
             self._add_children(command.needs)
 
@@ -231,7 +237,7 @@ def _load_ancestors(tx: ReadTransaction, world: World) -> None:
 def _load_parts(tx: ReadTransaction, world: World, request: LoadRequest) -> None:
     """Load the runs, steps, waits, signals and checkpoints of the jobs that have any."""
     jobs = world.jobs.values()
-    running = [job.id for job in jobs if job.state == "running"]
+    running = [job.id for job in jobs if job.state == "running" and request.live_runs]
     planned = [job.id for job in jobs if job.plan_version > 0]
     waited = [job.id for job in jobs if job.waited and job.state not in ENDED_JOB]
     for run in tx.live_runs(running) if running else ():

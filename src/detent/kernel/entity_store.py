@@ -53,7 +53,7 @@ class EntityStore:
         return self.base.find_task(task_id) if task is None and self.base is not None else task
 
     def find_job(self, job_id: str) -> Job | None:
-        if job_id in self.gone:
+        if self.gone and job_id in self.gone:
             return None
         job = self.jobs.get(job_id)
         return self.base.find_job(job_id) if job is None and self.base is not None else job

@@ -40,11 +40,14 @@ class World(EntityStore):
 
     def merge(self, draft: "World", records: Iterable[e.Record]) -> None:
         """Take over the changes of a draft; later commands see them."""
-        self.tasks.update(draft.tasks)
-        self.jobs.update(draft.jobs)
-        self.plans.update(draft.plans)
-        self.gone.update(draft.gone)
-        self.limits.update(draft.limits)
+        if draft.tasks:
+            self.tasks.update(draft.tasks)
+        if draft.jobs:
+            self.jobs.update(draft.jobs)
+        if draft.plans or draft.gone or draft.limits:
+            self.plans.update(draft.plans)
+            self.gone.update(draft.gone)
+            self.limits.update(draft.limits)
         for key, changes in draft.parts.items():
             own = self.parts.get(key)
             merged = changes if own is None else {**own, **changes}

@@ -251,6 +251,15 @@ class Store(Protocol):
     def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until the log may have grown past a position; may return late or early."""
 
+    def noticed(self) -> int:
+        """A number that changes when a commit is noticed; reads nothing from the store."""
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        """Wait until the number differs from an earlier one; may return late or early.
+
+        A worker waits with it: it claims anyway, and need not know where the log ends.
+        """
+
     def notify(self) -> None:
         """Wake the threads that wait, in this process and in others: a hint after a commit."""
 

@@ -79,6 +79,8 @@ class Changes(NamedTuple):
     edits: Mapping[str, Mapping[str, Any]] = {}
     new_jobs: Sequence[NewJob] = ()
     jobs: Sequence[Job] = ()
+    #: Ids among these jobs of which only the version of the stream changes.
+    unchanged: Collection[str] = ()
     new_runs: Sequence[Run] = ()
     runs: Sequence[Run] = ()
     steps: Sequence[Step] = ()

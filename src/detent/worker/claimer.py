@@ -14,6 +14,7 @@ from detent.boot_time import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import Ahead, ClaimRequest, Sessions
 from detent.errors import DetentError
+from detent.store.port import WriteTransaction
 from detent.worker.due_times import Alarms
 from detent.worker.pools import IntentPool
 
@@ -53,6 +54,8 @@ class Claimer:
         self._freed = threading.Event()
         self._stop = threading.Event()
         self._due_s = 0.0
+        #: The store's clock at the last scan for due timers, and when that was.
+        self._store_now, self._read_s = 0, time.monotonic()
         self._empty_claims = 0
         self._thread = threading.Thread(target=self._loop, name="detent-claimer", daemon=True)
 
@@ -84,30 +87,32 @@ class Claimer:
                 self._stop.wait(RETRY_S)
 
     def _round(self) -> None:
-        """Claim for every pool with free slots; if the queue had fewer jobs, wait for more."""
-        with self.engine.store.read() as view:
-            head, now = view.head(), view.now()
+        """Claim for every pool that can take jobs; if the queue had fewer, wait for more.
+
+        Due timers are handled after the claim, which must not wait for them.
+        """
+        noticed = self.engine.store.noticed()
         self._freed.clear()
         asks = self._asks()
         if not asks:
             self._freed.wait(self.poll_s)
             return
-        self._run_due_timers(now)
         filled = [self._claim(pool, ask) for pool, ask in asks if self.limit()]
+        self._run_due_timers()
         if not any(filled):
             self._pause()
-            self._wait(head, min(self.poll_s, self.alarms.next_s(now)))
+            self._wait(noticed, min(self.poll_s, self.alarms.next_s(self._now())))
 
     def _pause(self) -> None:
         over = self._empty_claims - FREE_CLAIMS
         if over > 0:
             self._stop.wait(min(FIRST_PAUSE_S * 2 ** min(over, 10), LONGEST_PAUSE_S))
 
-    def _wait(self, head: int, seconds: float) -> None:
+    def _wait(self, noticed: int, seconds: float) -> None:
         """Wait for a notification, in short slices, so that a stop does not wait."""
         until_s = time.monotonic() + seconds
         while not self._stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
-            if self.engine.store.wait(head, min(left_s, SLICE_S)):
+            if self.engine.store.wait_for_notice(noticed, min(left_s, SLICE_S)):
                 return
             self._empty_claims = 0
 
@@ -130,15 +135,23 @@ class Claimer:
         nonce = secrets.token_hex(8)
         return ClaimRequest(self.worker, nonce, slots, intents, sessions=self.sessions, ahead=ahead)
 
-    def _run_due_timers(self, now: int) -> None:
+    def _run_due_timers(self) -> None:
         """Handle expired leases, waits that are over, and deadlines."""
         now_s = time.monotonic()
-        if not self.alarms.due(now) and now_s < self._due_s:
+        if now_s < self._due_s and not self.alarms.due(self._now()):
             return
-        done = self.engine.transaction(
-            lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes)
-        )
+
+        def run(tx: WriteTransaction) -> tuple[int, int]:
+            return due_timers.run(tx, MAX_DUE, self.engine.lifetimes), tx.now()
+
+        done, self._store_now = self.engine.transaction(run)
+        self._read_s = now_s
+        self.alarms.due(self._store_now)
         self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
+
+    def _now(self) -> int:
+        """The store's clock, counted on from when it was read last."""
+        return self._store_now + int((time.monotonic() - self._read_s) * 1_000_000)
 
     def _claim(self, pool: IntentPool, ask: ClaimRequest) -> bool:
         """Claim jobs for one pool. True if all slots were filled: there may be more jobs."""

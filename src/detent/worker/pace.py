@@ -65,7 +65,7 @@ class Pace:
         estimate.note(took_s)
 
     def note_end(self, now_s: float, others_wait: bool) -> None:
-        """Note the end of a run, and whether others wait: on a slow machine they wait longer."""
+        """Note that a run has ended. The interval to the next one counts while others wait."""
         before_s, self._ended_s = self._ended_s, now_s if others_wait else None
         if before_s is not None:
             self._interval_s += (now_s - before_s - self._interval_s) * INTERVAL_WEIGHT

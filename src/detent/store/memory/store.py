@@ -67,6 +67,14 @@ class MemoryStore:
             )
             return database.tables.head > after
 
+    def noticed(self) -> int:
+        return self._database.notifications
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        database = self._database
+        with database.changed:
+            return database.changed.wait_for(lambda: database.notifications != noticed, timeout_s)
+
     def notify(self) -> None:
         with self._database.changed:
             self._database.notifications += 1

@@ -35,7 +35,8 @@ class Notifier:
         self._address = address
         self._head = head
         self._changed = threading.Condition()
-        self._notifications = 0
+        #: How often a thread of this process or another process has notified.
+        self.notifications = 0
         self._listening = False
         self._closed = False
         #: Whether a commit has already notified other processes, so that the next call of `notify`
@@ -51,9 +52,9 @@ class Notifier:
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         self._start()
-        began = self._notifications
+        began = self.notifications
         while True:
-            notifications = self._notifications
+            notifications = self.notifications
             if self._head() > after:
                 return True
             with self._changed:
@@ -63,8 +64,16 @@ class Notifier:
                 patience = left if self._listening else min(left, POLL_EVERY_S)
                 self._changed.wait_for(partial(self._has_changed, notifications), patience)
 
+    def wait_for_notice(self, notifications: int, timeout_s: float) -> bool:
+        """Wait for the next notification; without a listening connection only for a moment."""
+        self._start()
+        with self._changed:
+            patience = timeout_s if self._listening else min(timeout_s, POLL_EVERY_S)
+            changed = self._changed.wait_for(partial(self._has_changed, notifications), patience)
+            return changed or not self._listening
+
     def _has_changed(self, notifications: int) -> bool:
-        return self._notifications != notifications or self._closed
+        return self.notifications != notifications or self._closed
 
     def notify(self) -> None:
         self._wake()
@@ -89,7 +98,7 @@ class Notifier:
 
     def _wake(self) -> None:
         with self._changed:
-            self._notifications += 1
+            self.notifications += 1
             self._changed.notify_all()
 
     # -- the thread ------------------------------------------------------------------------

@@ -141,6 +141,13 @@ class PostgresStore:
         self._check_process()
         return self._notifier.wait(after, timeout_s)
 
+    def noticed(self) -> int:
+        return self._notifier.notifications
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        self._check_process()
+        return self._notifier.wait_for_notice(noticed, timeout_s)
+
     def notify(self) -> None:
         self._notifier.notify()
 

@@ -33,7 +33,8 @@ class Notifier:
         self._changed = threading.Condition()
         self._polling = False
         self._seen = -1
-        self._head = 0
+        #: The end of the log as it was read last.
+        self.head = 0
         #: How often this process has notified: a notification ends every wait that began before it.
         self._notifications = 0
         self._closed = False
@@ -44,13 +45,13 @@ class Notifier:
             try:
                 notifications = self._notifications
                 self._read_head()
-                while self._head <= after:
+                while self.head <= after:
                     left = deadline - time.monotonic()
                     if left <= 0 or self._closed:
                         return False
                     if self._notifications != notifications:
                         self._read_head()
-                        return self._head > after
+                        return self.head > after
                     if self._polling:
                         self._changed.wait(left)
                     else:
@@ -78,7 +79,7 @@ class Notifier:
         [(version,)] = self._connection.all("PRAGMA data_version")
         if version != self._seen:
             self._seen = version
-            self._head = self._connection.all(HEAD)[0][0]
+            self.head = self._connection.all(HEAD)[0][0]
             self._wakeups.seen()
             self._changed.notify_all()
 

@@ -175,6 +175,12 @@ class SqliteStore:
         except apsw.Error as error:
             raise explained(error, self.url) from error
 
+    def noticed(self) -> int:
+        return self._notifier.head
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        return self.wait(noticed, timeout_s)
+
     def notify(self) -> None:
         self._notifier.notify()
 

@@ -56,6 +56,7 @@ INSERT_JOBS = Put.of(
 )
 INSERT_ENDED_JOBS = Put.of("insert_ended_jobs", Job, "version", "payload", "commits")
 UPDATE_JOBS = Put.of("update_jobs", Job, *CHECKED)
+UPDATE_VERSIONS = SQL["update_job_versions"].text
 UPDATE_JOBS_WITH_RUNS = Put.of_job_and_run("update_jobs_with_runs", *CHECKED)
 CLAIM_JOBS = Put.of_job_and_run("claim_jobs", "lease", *CHECKED)
 END_JOBS = Put.of("end_jobs", Job, *CHECKED)
@@ -256,6 +257,9 @@ class JobRows:
             elif lease is not None and run is not None:
                 row = (*CLAIM_JOBS.row(job, run), lease, *self._checked(job.id))
                 rows.setdefault(CLAIM_JOBS.text, []).append(row)
+                continue
+            elif run is None and job.id in changes.unchanged:
+                rows.setdefault(UPDATE_VERSIONS, []).append(self._checked(job.id))
                 continue
             else:
                 put = UPDATE_JOBS if run is None else UPDATE_JOBS_WITH_RUNS

@@ -68,6 +68,12 @@ class SilentStore:
         time.sleep(min(timeout_s, 0.001))
         return False
 
+    def noticed(self) -> int:
+        return 0
+
+    def wait_for_notice(self, noticed: int, timeout_s: float) -> bool:
+        return self.wait(noticed, timeout_s)
+
     def notify(self) -> None:
         """Wake no thread."""
 

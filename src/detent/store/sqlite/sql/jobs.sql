@@ -60,6 +60,11 @@ UPDATE active_jobs SET
     :version, commits = commits || :commits
 WHERE id = :id AND version = coalesce(:before, version);
 
+-- A checkpoint changes nothing else. Without the other columns, no index is written.
+-- name: update_job_versions
+UPDATE active_jobs SET version = :version, commits = commits || :commits
+WHERE id = :id AND version = coalesce(:before, version);
+
 -- name: update_jobs_with_runs
 UPDATE active_jobs SET
     state = :state, state_at = :state_at, priority = :priority, rank = :rank, queued_at =
