@@ -3,7 +3,7 @@
 Reads through the store's port and changes nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,6 +26,14 @@ FAR = 1 << 62
 Columns = Mapping[str, Any]
 #: A table: the stream and what identifies the row within it, to the row's columns.
 Rows = dict[tuple[Any, ...], Columns]
+#: The column of the job or run of a row, where the row has a name within it.
+STREAM_COLUMNS = {
+    "runs": "job_id",
+    "waits": "job_id",
+    "checkpoints": "job_id",
+    "evidence": "run_id",
+}
+NO_ROWS: Mapping[str, Rows] = {}
 
 
 class Difference(NamedTuple):
@@ -83,21 +91,26 @@ def differences(view: ReadTransaction) -> list[Difference]:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) -> Folded:
+def fold(
+    view: LogReader,
+    progress: Callable[[str, int], None] | None = None,
+    batches: Iterable[Sequence[LoggedEvent]] | None = None,
+) -> Folded:
     """Replay the whole log. An event that cannot be replayed is a flaw; other streams continue.
 
-    Only one batch of events is in memory at a time, and the resulting rows.
+    Only one batch of events is in memory at a time, and the resulting rows. `batches` are the
+    events to replay if they are not all.
     """
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
-    for events in all_committed(view):
+    for events in all_committed(view) if batches is None else batches:
         for logged in events:
-            _fold_event(folded, logged)
+            fold_event(folded, logged)
         if progress is not None:
             progress("fold", events[-1].position)
     return folded
 
 
-def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
+def fold_event(folded: Folded, logged: LoggedEvent) -> None:
     stream = logged.stream
     expected = folded.versions.get(stream, 0) + 1
     if logged.version != expected and not _beheaded(folded, logged):
@@ -161,21 +174,32 @@ def _note(folded: Folded, record: e.Record) -> None:
 # ---- comparing -------------------------------------------------------------------------------
 
 
-def row_differences(view: ReadTransaction, folded: Folded) -> Iterator[Difference]:
-    """Every row that is missing, unexpected, or different in a column."""
+def row_differences(
+    view: ReadTransaction,
+    folded: Folded,
+    tables: Mapping[str, Rows] = NO_ROWS,
+) -> Iterator[Difference]:
+    """Every row that is missing, unexpected, or different in a column.
+
+    `tables` has rows that were read before.
+    """
     jobs = [job.id for job in folded.jobs()]
     owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
     pairs: list[tuple[str, Rows, Rows]] = [
-        ("task", _expected_tasks(folded), _listed(view, "tasks")),
-        ("job", _expected_jobs(folded), _listed(view, "jobs")),
-        ("queue", *_queue(view, folded)),
-        ("run", _parts(folded, RUNS), _listed(view, "runs", "job_id")),
-        ("wait", _parts(folded, WAITS), _listed(view, "waits", "job_id")),
-        ("checkpoint", _parts(folded, CHECKPOINTS), _listed(view, "checkpoints", "job_id")),
+        ("task", _expected_tasks(folded), _read(view, "tasks", tables)),
+        ("job", _expected_jobs(folded), _read(view, "jobs", tables)),
+        ("queue", *_queue(folded, _read(view, "queue", tables))),
+        ("run", _parts(folded, RUNS), _read(view, "runs", tables)),
+        ("wait", _parts(folded, WAITS), _read(view, "waits", tables)),
+        ("checkpoint", _parts(folded, CHECKPOINTS), _read(view, "checkpoints", tables)),
         ("step", _parts(folded, STEPS), _by_job(view.steps(jobs))),
         ("signal", _parts(folded, SIGNALS), _by_job(view.signals(jobs))),
         ("plan", _expected_plans(folded), _found_plans(view, jobs)),
-        ("evidence", _kept_evidence(folded, jobs), _found_evidence(view, owners)),
+        (
+            "evidence",
+            _kept_evidence(folded, jobs),
+            _found_evidence(_read(view, "evidence", tables), owners),
+        ),
         ("resource", _expected_use(view, folded), _found_use(view)),
     ]
     if e.SYSTEM not in folded.unread:
@@ -197,16 +221,19 @@ def _compare(folded: Folded, kind: str, expected: Rows, found: Rows) -> Iterator
                 yield Difference(stream, position, what, name, wanted, row.get(name))
 
 
-def _listed(view: ReadTransaction, table: str, stream: str = "") -> Rows:
+def _read(view: ReadTransaction, table: str, tables: Mapping[str, Rows]) -> Rows:
+    return tables[table] if table in tables else dict(listed_rows(view, table))
+
+
+def listed_rows(view: ReadTransaction, table: str) -> Iterator[tuple[tuple[Any, ...], Columns]]:
     """A whole table, page by page, keyed by the stream and by what identifies a row within it."""
-    key = LISTED[table]
+    key, stream = LISTED[table], STREAM_COLUMNS.get(table)
     order = stream or key
-    found: Rows = {}
     after = None
     while page := view.page(Query(table, order=order, after=after, limit=BATCH)):
-        found.update({((row[stream], row[key]) if stream else (row[key],)): row for row in page})
+        for row in page:
+            yield ((row[stream], row[key]) if stream else (row[key],)), row
         after = (page[-1][order], page[-1][key])
-    return found
 
 
 def _by_job(rows: Iterable[Any]) -> Rows:
@@ -217,6 +244,12 @@ def _columns(entity: Any) -> dict[str, Any]:
     """An entity column by column, as a list of rows shows it."""
     columns = entity._asdict().items()
     return {name: list(value) if isinstance(value, tuple) else value for name, value in columns}
+
+
+def expected_rows(folded: Folded) -> Mapping[str, Rows]:
+    """The rows of tasks, jobs and runs that follow from the log."""
+    tasks, jobs = _expected_tasks(folded), _expected_jobs(folded)
+    return {"tasks": tasks, "jobs": jobs, "runs": _parts(folded, RUNS)}
 
 
 def _expected_tasks(folded: Folded) -> Rows:
@@ -237,9 +270,8 @@ def _expected_jobs(folded: Folded) -> Rows:
     }
 
 
-def _queue(view: ReadTransaction, folded: Folded) -> tuple[Rows, Rows]:
-    """Compare the queue with the log."""
-    found = _listed(view, "queue")
+def _queue(folded: Folded, found: Rows) -> tuple[Rows, Rows]:
+    """The rows of the queue that follow from the log, and those that were found."""
     old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
     return _expected_queue(folded, old), found
 
@@ -291,8 +323,7 @@ def _kept_evidence(folded: Folded, jobs: Collection[str]) -> Rows:
     return {key: row for key, row in folded.evidence.items() if key[0] in kept}
 
 
-def _found_evidence(view: ReadTransaction, owners: Mapping[str, str]) -> Rows:
-    rows = _listed(view, "evidence", "run_id")
+def _found_evidence(rows: Rows, owners: Mapping[str, str]) -> Rows:
     return {(owners.get(run, ""), run, file): row for (run, file), row in rows.items()}
 
 
@@ -312,7 +343,9 @@ def _limits(rows: Mapping[str, Any]) -> Rows:
 # ---- invariants ------------------------------------------------------------------------------
 
 
-def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
+def offences(
+    view: LogReader, folded: Folded, batches: Iterable[Sequence[LoggedEvent]] | None = None
+) -> Iterator[Difference]:
     """Every job whose events in the log break an invariant, in the order of their last events.
 
     Also jobs that cannot be folded, because of an event that is invalid in its place. Reads the log
@@ -325,7 +358,7 @@ def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
         if job.id not in folded.deleted and job.task_id not in folded.deleted
     }
     streams: dict[str, list[LoggedEvent]] = {}
-    for events in all_committed(view):
+    for events in all_committed(view) if batches is None else batches:
         for logged in events:
             job = jobs.get(logged.stream)
             if job is None:
@@ -336,9 +369,14 @@ def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
 
 
 def _broken(stream: list[LoggedEvent], job: Job | None) -> Iterator[Difference]:
-    for number, at, what in invariants.offences([_item(each) for each in stream], job):
+    for number, at, what in invariant_offences(stream, job):
         where, name = stream[at].position, f"invariant {number}"
         yield Difference(stream[at].stream, where, "event", name, "holds", what)
+
+
+def invariant_offences(stream: Iterable[LoggedEvent], job: Job | None) -> list[invariants.Offence]:
+    """The invariants that the events of a job break."""
+    return invariants.offences([_item(each) for each in stream], job)
 
 
 def _item(logged: LoggedEvent) -> invariants.Item:

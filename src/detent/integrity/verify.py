@@ -3,12 +3,16 @@
 Checks first. Extends the hash chain only if nothing was found, and changes nothing else.
 """
 
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from detent.integrity import audit, hash_chain
+from detent.integrity import audit, equal_histories, hash_chain
 from detent.integrity.audit import Difference, Folded
+from detent.integrity.equal_histories import Checked
 from detent.integrity.hash_chain import Anchor, Break, Progress, UnsealedEvents
+from detent.store.log_walk import commits
 from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent
 
 
 class Verdict(NamedTuple):
@@ -45,8 +49,9 @@ def verify(
         chain = hash_chain.check(view, progress)
         breaks = [*chain.breaks, *(hash_chain.compare(view, anchor) if anchor else ())]
         found = [_difference(each) for each in breaks]
-        folded = audit.fold(view, progress)
-        found += _in_view(view, folded)
+        checked = equal_histories.check(view)
+        folded = audit.fold(view, progress, _others(view, checked.right))
+        found += _in_view(view, folded, checked)
         head = view.head()
     timers = _timers(store, folded, head)
     seen = Anchor(chain.position, chain.value.hex())
@@ -66,9 +71,21 @@ def _extend(store: Store, *, accept: bool) -> Anchor:
     return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, hash_chain.START.hex())
 
 
-def _in_view(view: ReadTransaction, folded: Folded) -> list[Difference]:
-    offences = audit.offences(view, folded)
-    return [*folded.flaws, *audit.row_differences(view, folded), *offences]
+def _in_view(view: ReadTransaction, folded: Folded, checked: Checked) -> list[Difference]:
+    offences = audit.offences(view, folded, _others(view, checked.right))
+    rows = audit.row_differences(view, folded, checked.tables)
+    return [*folded.flaws, *rows, *offences]
+
+
+def _others(view: ReadTransaction, right: Collection[str]) -> Iterator[Sequence[LoggedEvent]]:
+    """Batches of all events of tasks and jobs that were not found right."""
+    for some in commits(view):
+        found = [event for commit in some for event in commit.events_except(right)]
+        if found:
+            yield found
+    rest = view.unsequenced()
+    if rest:
+        yield rest
 
 
 def _timers(store: Store, folded: Folded, head: int) -> list[Difference] | None:

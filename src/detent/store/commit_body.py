@@ -20,7 +20,7 @@ subject may. The data of an entry is a text: the JSON text of the data, in which
 """
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
 from operator import itemgetter
@@ -183,6 +183,35 @@ def events_of(
         if streams is None or part.first in streams:
             found += _logged_group(_group(part), at, position)
         position += len(part.entries)
+    return found
+
+
+def sections_of(
+    parts: Iterable[Part],
+) -> Iterator[tuple[list[TemplateGroup] | None, list[Row], str]]:
+    """The templates with their rows, and the streams of groups."""
+    for part in parts:
+        if isinstance(part.first, list):
+            yield part.first, _rows(part), ""
+        else:
+            yield None, [], part.first
+
+
+def events_except(
+    parts: Iterable[Part], at: int, position: int, ids: Container[str]
+) -> list[LoggedEvent]:
+    """The events of parts without those of the rows of templates with these ids."""
+    found: list[LoggedEvent] = []
+    for part in parts:
+        if not isinstance(part.first, list):
+            found += _logged_group(_group(part), at, position)
+            position += len(part.entries)
+            continue
+        width = sum(len(group.entries) for group in part.first)
+        for row in _rows(part):
+            if row.id not in ids:
+                found += fill(part.first, [row], at, position)
+            position += width
     return found
 
 

@@ -86,7 +86,8 @@ def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
     found = []
     for row in ask(text, {**values, "limit": query.limit}):
         decoded = dict(zip(names, row[: len(names)], strict=True))
-        decoded.update((name, read(decoded[name])) for name, read in coded)
+        for name, read in coded:
+            decoded[name] = read(decoded[name])
         found.append(decoded)
     return found
 

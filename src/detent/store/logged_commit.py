@@ -4,12 +4,13 @@ A commit is decoded when a reader needs its events, and once for all readers of 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from threading import Lock
 
 from detent.store import commit_body
 from detent.store.codec import data_digest
 from detent.store.commit_body import Part
+from detent.store.event_template import Row, TemplateGroup
 from detent.store.types import LoggedEvent
 
 #: How many events the commits that are kept may have together.
@@ -24,6 +25,7 @@ class LoggedCommit:
         self.at = at
         self.count = count
         self._text: str | bytes = text
+        self._has_text = True
         self._decoded: list[Part] | None = None
         self._events: list[LoggedEvent] | None = None
 
@@ -31,7 +33,7 @@ class LoggedCommit:
     def of(cls, events: list[LoggedEvent]) -> "LoggedCommit":
         """A commit of events that are in memory."""
         made = cls(events[0].position, events[0].at, len(events), b"[]")
-        made._events = events
+        made._events, made._has_text = events, False
         return made
 
     @property
@@ -56,6 +58,18 @@ class LoggedCommit:
         if after < self.first and self.last <= upto:
             return self.events()
         return self.events()[max(after + 1 - self.first, 0) : max(upto + 1 - self.first, 0)]
+
+    def sections(self) -> Iterator[tuple[list[TemplateGroup] | None, list[Row], str]]:
+        """The templates with their rows, and the streams of the other events."""
+        if self._has_text:
+            return commit_body.sections_of(self._parts())
+        return ((None, [], stream) for stream in {each.stream for each in self.events()})
+
+    def events_except(self, ids: Container[str]) -> list[LoggedEvent]:
+        """The events without those of the rows of templates with these ids."""
+        if not self._has_text:
+            return self.events()
+        return commit_body.events_except(self._parts(), self.at, self.first, ids)
 
     def digests(self) -> Iterator[bytes]:
         """The digests of the events in the hash chain, in their order."""
