@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +163,43 @@ def test_an_upgrade_that_is_interrupted_anywhere_continues(
                 opened(url)
     assert len(positions) > 5
     assert positions == sorted(set(positions))
+    store = opened(url)
+    assert verify(store, Anchor(**EXPECTED["anchor"])).differences == []
+    assert found_in(store) == EXPECTED
+    store.close()
+
+
+UPGRADE = """
+import sys
+from detent.integrity.upgrade import upgrade_postgres
+from detent.store.postgres import log_conversion
+log_conversion.CHUNK = 30
+upgrade_postgres(sys.argv[1], 1, lambda what, position: None)
+"""
+
+
+def is_killed(url: str, passage: int) -> bool:
+    """Upgrade in a process that is killed before its n-th commit; False if it was not."""
+    armed = {"DETENT_TESTING": "1", "DETENT_FAILPOINTS": f"migration.commit:kill:{passage}"}
+    run = subprocess.run(
+        [sys.executable, "-c", UPGRADE, url],
+        env={**os.environ, **armed},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode in (0, -9), run.stderr
+    return run.returncode != 0
+
+
+def test_an_upgrade_whose_process_is_killed_before_any_commit_continues(url: str) -> None:
+    """Each process commits one part, the next one is killed before the same commit."""
+    kills, passage = 0, 1
+    while is_killed(url, passage):
+        kills, passage = kills + 1, 3 - passage
+        with pytest.raises(Misconfigured):
+            opened(url)
+    assert kills >= 4
     store = opened(url)
     assert verify(store, Anchor(**EXPECTED["anchor"])).differences == []
     assert found_in(store) == EXPECTED
