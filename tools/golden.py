@@ -1,7 +1,8 @@
 """Writes a small database with work of many kinds, which later versions must still open.
 
 `python -m tools.golden` writes tests/golden/VERSION.db.gz and its expected content, with a fixed
-clock and fixed ids. The database of a released version is never written again.
+clock and fixed ids. The database of a released version is never written again. Before the release,
+`--replace` writes it again, and another argument is the name of the next version.
 """
 
 import gzip
@@ -9,11 +10,12 @@ import itertools
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from detent.engine import Claimed, Engine
+from detent.engine import Claimed, CommandRequest, Engine
 from detent.engine.claims import ClaimRequest
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
@@ -43,11 +45,18 @@ class Story:
         known = {"lifecycle": "board", "intent": name, "source": "cli", "queue": True}
         self.do(c.SubmitTask(**{"task_id": name, "project": "golden", **known, **fields}))
 
-    def claim(self, intent: str) -> Claimed:
+    def batch(self, commands: Sequence[c.Command], *, fresh: bool = False) -> None:
         self.clock.advance(seconds=1)
-        ask = ClaimRequest("worker-1", f"nonce-{next(self.nonces)}", 1, [intent])
-        (claimed,) = self.engine.claim(ask)
+        self.engine.execute([CommandRequest(each, PERSON, fresh=fresh) for each in commands])
+
+    def claim(self, intent: str) -> Claimed:
+        (claimed,) = self.claim_all(intent, 1)
         return claimed
+
+    def claim_all(self, intent: str, limit: int) -> list[Claimed]:
+        self.clock.advance(seconds=1)
+        ask = ClaimRequest("worker-1", f"nonce-{next(self.nonces)}", limit, [intent])
+        return self.engine.claim(ask)
 
     def complete(self, claimed: Claimed, result: Any = None) -> None:
         self.do(c.CompleteRun(claimed.grant, claimed.job.run_id or "", result))
@@ -86,6 +95,22 @@ def write_story(story: Story) -> None:
     alone = story.claim("alone")
     due_at = story.clock() + 3_600 * SECOND_US
     story.do(c.SuspendRun(alone.grant, alone.job.run_id or "", "nap", "timer", due_at=due_at))
+    write_sets(story)
+
+
+def write_sets(story: Story) -> None:
+    """Equal jobs and tasks in batches, which are written as sets; one of each is deleted."""
+    jobs = [c.SubmitJob(f"set-job-{n}", "golden", "set", payload={"n": n}) for n in range(6)]
+    tasks = [
+        c.SubmitTask(f"set-task-{n}", "golden", "board", "set", "cli", queue=True, payload=[n])
+        for n in range(6)
+    ]
+    story.batch(jobs, fresh=True)
+    story.batch(tasks, fresh=True)
+    held = story.claim_all("set", 10)
+    story.batch([c.CompleteRun(each.grant, each.job.run_id or "", each.payload) for each in held])
+    story.do(c.DeleteJob("set-job-2"))
+    story.do(c.DeleteTask("set-task-1"))
 
 
 def found_in(store: Store) -> dict[str, Any]:
@@ -117,8 +142,8 @@ def make(directory: Path, name: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    name = version("detent")
-    if (GOLDEN / f"{name}.db.gz").exists() and arguments != ["--replace"]:
+    name, *_ = [*(each for each in arguments if each != "--replace"), version("detent")]
+    if (GOLDEN / f"{name}.db.gz").exists() and "--replace" not in arguments:
         print(f"The database of {name} exists. Before the release, --replace writes it again.")
         return 1
     make(GOLDEN, name)

@@ -30,8 +30,13 @@ def unpacked(golden: Path, to: Path) -> SqliteStore:
     return SqliteStore(to / "detent.db", VirtualClock(START + DAY_US))
 
 
-def test_there_are_old_databases() -> None:
-    assert OLD
+def test_there_are_databases_of_both_layouts(tmp_path: Path) -> None:
+    layouts = set()
+    for golden in OLD:
+        path = tmp_path / golden.name
+        path.write_bytes(gzip.decompress(golden.read_bytes()))
+        layouts.add(upgrade_sqlite(str(path), START, lambda *_: None) is None)
+    assert layouts == {True, False}
 
 
 @pytest.mark.parametrize("golden", OLD, ids=lambda path: str(path.name))

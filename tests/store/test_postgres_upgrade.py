@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,14 @@ from detent.integrity.rebuild import rebuild
 from detent.integrity.upgrade import upgrade_postgres
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
+from detent.store.layout_upgrade import CHUNK
 from detent.store.postgres import PostgresStore, log_conversion, schema
+from detent.store.sqlite import SqliteStore
 from detent.store.sqlite import schema as sqlite_schema
 from detent.testing.audit import audit, picture
 from detent.testing.clock import START, VirtualClock
-from detent.testing.conformance.work_actions import claim_one, code, complete
+from detent.testing.conformance.work_actions import claim_one, code, complete, submit_job
+from tests.store import old_databases
 from tests.store.postgres_scene import beside
 from tools.golden import GOLDEN, PERSON, found_in
 
@@ -45,7 +51,14 @@ def rows_of_layout_1(tmp_path: Path) -> apsw.Connection:
 @pytest.fixture
 def url(empty_postgres_url: str, tmp_path: Path) -> str:
     """The golden database on PostgreSQL, as layout 1 had it."""
-    with beside(empty_postgres_url) as database, rows_of_layout_1(tmp_path) as file:
+    with rows_of_layout_1(tmp_path) as file:
+        copy_all(file, empty_postgres_url)
+    return empty_postgres_url
+
+
+def copy_all(file: apsw.Connection, url: str) -> None:
+    """Put the tables of a SQLite database of layout 1 into an empty PostgreSQL database."""
+    with beside(url) as database:
         for migration in schema.MIGRATIONS[:LAYOUT_1]:
             database.execute(migration.text.encode())
             database.execute(schema.NOTE, [migration.number, migration.name, migration.digest])
@@ -62,7 +75,6 @@ def url(empty_postgres_url: str, tmp_path: Path) -> str:
         for table, columns in tables.items():
             if table in known and table not in ("schema_migrations", "task_tags"):
                 copy(file, database, table, columns)
-    return empty_postgres_url
 
 
 def copy(
@@ -160,6 +172,72 @@ def test_an_upgrade_that_is_interrupted_anywhere_continues(
                 opened(url)
     assert len(positions) > 5
     assert positions == sorted(set(positions))
+    store = opened(url)
+    assert verify(store, Anchor(**EXPECTED["anchor"])).differences == []
+    assert found_in(store) == EXPECTED
+    store.close()
+
+
+def test_more_events_than_one_part_of_the_conversion(
+    empty_postgres_url: str, tmp_path: Path
+) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    store = SqliteStore(new, VirtualClock())
+    engine = Engine(store)
+    submit_job(engine, job_id="job-000000")
+    complete(engine, claim_one(engine))
+    store.close()
+    old_databases.copy(new, old)
+    old_databases.multiply(old, "job-000000", 4_000)
+    with apsw.Connection(str(old)) as file:
+        copy_all(file, empty_postgres_url)
+    parts: list[int] = []
+    upgraded = upgrade_postgres(
+        empty_postgres_url,
+        START,
+        lambda what, position: parts.append(position) if what == "convert" else None,
+    )
+    assert upgraded is not None
+    assert upgraded.events == 4_001 * 6 > 2 * CHUNK
+    assert parts == [10_000, 20_000, upgraded.events]
+    converted = opened(empty_postgres_url)
+    with converted.read() as view:
+        assert view.head() == upgraded.events
+        assert len(view.events(0, 100, stream="job-003210")) == 6
+    converted.close()
+
+
+UPGRADE = """
+import sys
+from detent.integrity.upgrade import upgrade_postgres
+from detent.store.postgres import log_conversion
+log_conversion.CHUNK = 30
+upgrade_postgres(sys.argv[1], 1, lambda what, position: None)
+"""
+
+
+def is_killed(url: str, passage: int) -> bool:
+    """Upgrade in a process that is killed before its n-th commit; False if it was not."""
+    armed = {"DETENT_TESTING": "1", "DETENT_FAILPOINTS": f"migration.commit:kill:{passage}"}
+    run = subprocess.run(
+        [sys.executable, "-c", UPGRADE, url],
+        env={**os.environ, **armed},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode in (0, -9), run.stderr
+    return run.returncode != 0
+
+
+def test_an_upgrade_whose_process_is_killed_before_any_commit_continues(url: str) -> None:
+    """Each process commits one part, the next one is killed before the same commit."""
+    kills, passage = 0, 1
+    while is_killed(url, passage):
+        kills, passage = kills + 1, 3 - passage
+        with pytest.raises(Misconfigured):
+            opened(url)
+    assert kills >= 4
     store = opened(url)
     assert verify(store, Anchor(**EXPECTED["anchor"])).differences == []
     assert found_in(store) == EXPECTED

@@ -162,12 +162,14 @@ class Connection:
     def _query_results(
         self, sent: Sequence[bytes], received: Sequence[pq.abc.PGresult]
     ) -> list[QueryResult]:
+        # Statements behind one that failed alone were executed, and were prepared before that.
+        for name, each in zip(sent, received, strict=True):
+            if name and each.status == WITHOUT_ROWS:
+                self._prepared.add(name)
         results = []
         for name, each in zip(sent, received, strict=True):
             result = self._result(each)
-            if name:
-                self._prepared.add(name)
-            else:
+            if not name:
                 results.append(result)
         return results
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 
+from detent import failpoints
 from detent.store.layout_upgrade import CHUNK, ConvertedCommit, Progress, convert
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.schema import IDLE_LIMIT, TURN
@@ -41,8 +42,9 @@ def convert_log(
             connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
             done = _convert_chunk(connection, ends)
-        if done is None:
-            return
+            if done is None:
+                return
+            failpoints.hit("migration.commit")
         progress(done, head)
 
 
