@@ -1,6 +1,6 @@
-"""Deliberately broken variants of the SQLite store, by name.
+"""Deliberately broken variants of the stores, by name: of SQLite, and of sets on PostgreSQL.
 
-Each has the check of the conformance suite that must notice it.
+Each has the check of the conformance suite that must notice it, or `CLAIM_ORDER`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,6 +12,10 @@ from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
 from detent.engine.plain_jobs import SetPlan
 from detent.store import commit_body
+from detent.store.postgres import set_rows
+from detent.store.postgres.connection import Query, named
+from detent.store.postgres.reader import READY
+from detent.store.postgres.writer import PostgresWriter
 from detent.store.sqlite import leases
 from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
@@ -95,6 +99,52 @@ def template_loses_values() -> Patches:
     yield patch.object(commit_body, "_with_rows", alike)
 
 
+def refused_completion_is_in_the_body_on_postgresql() -> Patches:
+    """The statement for ends does not check the nonce of the claim."""
+    end = set_rows._end_text
+
+    def unchecked(*given: Any) -> Query:
+        return named(end(*given).text.decode().replace(" AND active_jobs.nonce = wanted.nonce", ""))
+
+    yield patch.object(set_rows, "_end_text", unchecked)
+
+
+def memo_signature_is_not_compared() -> Patches:
+    """A claim takes the jobs of another project by the form of the last claim."""
+    choose = READY["choose_plain"]
+
+    def unchecked(**values: Any) -> Query:
+        query = choose(**values)
+        text = query.text.decode().replace("free.project = ", "'' < ")
+        return named(text)._replace(values=query.values)
+
+    yield patch.dict(READY, {"choose_plain": unchecked})
+
+
+def claim_allocates_its_commit_id_first() -> Patches:
+    """The commit id of a claim is allocated before the jobs are locked."""
+    finish = PostgresWriter.finish
+    late, early = READY["allocate_chosen"]().text, READY["allocate_commit"]()
+
+    def early_first(self: PostgresWriter, first: Any, last: Sequence[Query]) -> Any:
+        if not any(each.text == late for each in last):
+            return finish(self, first, last)
+        kept = [each if each.text != late else Query(b"SELECT 1") for each in last]
+        return finish(self, [early, *first], kept)
+
+    yield patch.object(PostgresWriter, "finish", early_first)
+
+
+#: A check on PostgreSQL: `claim_order.check_order`.
+CLAIM_ORDER = "claim_order"
+#: The check that notices each, of the mutants of the sets on PostgreSQL.
+ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
+    refused_completion_is_in_the_body_on_postgresql: (
+        "a_refused_completion_in_a_batch_writes_nothing"
+    ),
+    memo_signature_is_not_compared: "equal_jobs_of_two_projects_keep_theirs",
+    claim_allocates_its_commit_id_first: CLAIM_ORDER,
+}
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -106,6 +156,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     memo_signature_lacks_the_priority: "equal_jobs_in_a_batch_keep_what_differs",
     refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
     template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
+    **ON_POSTGRESQL,
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
