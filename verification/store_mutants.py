@@ -104,7 +104,7 @@ def refused_completion_is_in_the_body_on_postgresql() -> Patches:
     end = set_rows._end_text
 
     def unchecked(*given: Any) -> Query:
-        return named(end(*given).text.decode().replace(" AND active_jobs.nonce = wanted.nonce", ""))
+        return named(end(*given).text.decode().replace(" AND was.nonce = was.of_claim", ""))
 
     yield patch.object(set_rows, "_end_text", unchecked)
 
