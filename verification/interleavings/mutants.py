@@ -59,10 +59,10 @@ def commit_id_before_the_locks() -> Patches:
     """A transaction allocates its commit id when it begins, before it waits for any lock."""
     begin, allocate = Transaction._start, READY["allocate_commit"]()
 
-    def early(self: Transaction, queries: Any) -> Any:
+    def early(self: Transaction, queries: Any, **how: Any) -> Any:
         if self._opening.hold_on is not None:
             self._begin = (self._begin[0], allocate, *self._begin[1:])
-        return begin(self, queries)
+        return begin(self, queries, **how)
 
     yield patch.object(Transaction, "_start", early)
     yield patch.dict(READY, {"allocate_commit": READY["last_commit"]})
