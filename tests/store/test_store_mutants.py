@@ -1,13 +1,25 @@
-"""A broken SQLite store is caught by the conformance suite."""
+"""A broken store is caught by the conformance suite, or by the order of claims."""
 
 from pathlib import Path
 
 import pytest
 
 from detent.errors import DetentError
+from detent.store.postgres import PostgresStore
 from detent.store.sqlite import SqliteStore
 from detent.testing.conformance import CHECKS, run
-from verification.store_mutants import MUTANTS, NOTICED_BY, mutated
+from verification.claim_order import check_order
+from verification.postgres_server import Cluster
+from verification.store_mutants import (
+    CLAIM_ORDER,
+    MUTANTS,
+    NOTICED_BY,
+    ON_POSTGRESQL,
+    mutated,
+)
+
+OF_SQLITE = [name for name, each in MUTANTS.items() if each not in ON_POSTGRESQL]
+OF_POSTGRESQL = [name for name, each in MUTANTS.items() if each in ON_POSTGRESQL]
 
 
 def check(name: str, path: Path) -> None:
@@ -15,9 +27,28 @@ def check(name: str, path: Path) -> None:
     run(function, lambda clock: SqliteStore(path / "detent.db", clock))
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", OF_SQLITE)
 def test_a_broken_store_is_caught(name: str, tmp_path: Path) -> None:
     (tmp_path / "sound").mkdir()
     check(name, tmp_path / "sound")
     with mutated(name), pytest.raises((AssertionError, DetentError)):
         check(name, tmp_path)
+
+
+def check_on_postgresql(name: str, url: str) -> None:
+    noticed_by = NOTICED_BY[MUTANTS[name]]
+    if noticed_by == CLAIM_ORDER:
+        check_order(url)
+    else:
+        run(CHECKS[noticed_by], lambda clock: PostgresStore(url, clock))
+
+
+@pytest.mark.parametrize("name", OF_POSTGRESQL)
+def test_a_broken_set_is_caught(
+    name: str, postgres_url: str, postgres_server: Cluster, postgres_pattern: str
+) -> None:
+    check_on_postgresql(name, postgres_url)
+    another = postgres_server.create_database(f"mutant_{len(name)}", template=postgres_pattern)
+    with mutated(name), pytest.raises((AssertionError, DetentError)):
+        check_on_postgresql(name, another)
+    postgres_server.drop_database(f"mutant_{len(name)}")

@@ -363,24 +363,33 @@ def _insert_into(table: Table, assigned: Columns, own_id: str) -> str:
 
 @lru_cache
 def _end_text(versions: tuple[int, int], suffix: str, jobs: Columns, tasks: Columns = ()) -> Query:
-    own_id = f"wanted.id || '{suffix}'" if suffix else "wanted.id"
+    """Delete the active rows in the order of ids, which locks them; then allocate the commit id.
+
+    The deleted rows and the members are both in the order of ids, so that they are put side by
+    side. If a row is not there or of another claim, the rank of an ended one is NULL.
+    """
+    own_id = f"id || '{suffix}'" if suffix else "id"
+    held = f"was.id = was.wanted || '{suffix}' AND was.nonce = was.of_claim"
+    rank = f"CASE WHEN {held} THEN was.rank END"
     parts = [
-        "WITH wanted AS MATERIALIZED (SELECT * FROM ROWS FROM"
-        f" ({ROWS}, json_array_elements_text($5::json)) AS wanted (id, own, nonce))",
-        "held AS MATERIALIZED (SELECT wanted.own, was.* FROM wanted LEFT JOIN LATERAL ("
-        f"SELECT * FROM active_jobs WHERE active_jobs.id = {own_id}"
-        f" AND active_jobs.version = {versions[1]} AND active_jobs.fence = 1"
-        " AND active_jobs.nonce = wanted.nonce AND active_jobs.run_state = 'running'"
-        " AND active_jobs.lease_id IS NOT NULL FOR UPDATE) AS was ON true)",
+        "WITH gone AS (DELETE FROM active_jobs WHERE id = ANY ("
+        f"ARRAY(SELECT {own_id} FROM json_array_elements_text($1::json) AS wanted (id)))"
+        f" AND version = {versions[1]} AND fence = 1 AND run_state = 'running'"
+        " AND lease_id IS NOT NULL RETURNING active_jobs.*)",
+        f"held AS MATERIALIZED (SELECT * FROM ROWS FROM ({ROWS},"
+        " json_array_elements_text($5::json),"
+        " unnest(ARRAY(SELECT gone::active_jobs FROM gone ORDER BY gone.id)))"
+        " AS given (wanted, own, of_claim))",
         f"mark AS MATERIALIZED (SELECT {NEW_COMMIT} AS id, {NOW} AS at"
         " FROM (SELECT count(*) FROM held) AS locked)",
-        "gone AS (DELETE FROM active_jobs WHERE id = ANY (ARRAY(SELECT id FROM held)))",
-        f"ended AS ({_insert_ended(JOBS, jobs)} FROM mark CROSS JOIN held AS was)",
+        f"ended AS ({_insert_ended(JOBS, (*jobs, ('rank', rank)))}"
+        " FROM mark CROSS JOIN held AS was)",
         LOGGED,
     ]
     if tasks:
         parts += [
-            "own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM wanted LEFT JOIN LATERAL ("
+            f"own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM ROWS FROM ({ROWS})"
+            " AS wanted (id, own) LEFT JOIN LATERAL ("
             "SELECT * FROM active_tasks WHERE active_tasks.id = wanted.id"
             f" AND active_tasks.version = {versions[0]} AND NOT EXISTS (SELECT FROM dependencies"
             " WHERE dependencies.depends_on = active_tasks.id) OFFSET 0) AS was ON true)",
