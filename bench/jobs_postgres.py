@@ -22,8 +22,8 @@ from bench import jobs
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from detent.engine import Engine
 from detent.store.postgres.address import read_address
-from detent.store.postgres.connection import Connection, Query
-from detent.store.postgres.reader import READY
+from detent.store.postgres.connection import Connection, Query, named
+from detent.store.postgres.reader import READY, SQL
 from detent.store.store_url import open_store
 from verification.postgres_server import VARIABLE, Cluster, Server
 
@@ -37,6 +37,9 @@ LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
 #: Servers of tests have little memory; these have PostgreSQL's defaults.
 AS_IT_COMES = {"shared_buffers": "128MB"}
 BEGIN, COMMIT = Query(b"BEGIN"), Query(b"COMMIT")
+#: A claim that chooses jobs: the bare loop has its result, in the setting that statements read.
+CHOOSE = READY["choose_plain"](**dict.fromkeys(SQL["choose_plain"].parameters))
+CHOSEN = named("SELECT set_config('detent.chosen', $1, true)")
 
 
 @cache
@@ -112,12 +115,15 @@ def written(count: int, batch: int) -> Recording:
 
     def noting(self: Connection, queries: Iterable[Query]) -> Any:
         queries = list(queries)
-        for query in queries:
+        results = run(self, queries)
+        for query, result in zip(queries, results, strict=True):
             if query.text.upper().startswith(b"COMMIT"):
                 transactions.append([])
+            elif query.text == CHOOSE.text:
+                transactions[-1].append(CHOSEN._replace(values=[result.rows[0][0].encode()]))
             elif is_write(query.text):
                 transactions[-1].append(query)
-        return run(self, queries)
+        return results
 
     url = database()
     open_store(url).close()

@@ -1,7 +1,7 @@
-"""Deliberately broken variants of the SQLite store and of sets of jobs, by name.
+"""Deliberately broken variants of the stores, by name: of SQLite, and of sets on PostgreSQL.
 
-Each has the check of the conformance suite that must notice it. Those in `OF_SETS` break what every
-store with sets uses.
+Each has the check of the conformance suite that must notice it, or `CLAIM_ORDER`. Those in
+`OF_SETS` break what every store with sets uses.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,12 @@ from detent.store import commit_body
 from detent.store.clock import HostClock
 from detent.store.job_sets import JobSet
 from detent.store.logged_commit import LoggedCommit, RecentCommits
-from detent.store.sqlite import leases, set_rows
+from detent.store.postgres import set_rows
+from detent.store.postgres.connection import Query, named
+from detent.store.postgres.reader import READY
+from detent.store.postgres.writer import PostgresWriter
+from detent.store.sqlite import leases
+from detent.store.sqlite import set_rows as sqlite_set_rows
 from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.work_rows import JobRows
@@ -135,27 +140,73 @@ def recent_commits_are_never_read_again() -> Patches:
 
 def kept_statements_have_the_first_times() -> Patches:
     """A set is written with the times of the first set of its signature."""
-    make = set_rows._new_rows
+    make = sqlite_set_rows._new_rows
 
-    def with_first_times(jobs: JobSet) -> Sequence[set_rows.NewRow]:
+    def with_first_times(jobs: JobSet) -> Sequence[sqlite_set_rows.NewRow]:
         now = HostClock()()
         new = []
         for each in make(jobs):
             for index, offset in each.times:
                 each.values[index] = now + offset
             new.append(each._replace(times=()))
-        set_rows.NEW_ROWS[jobs.template] = new
+        sqlite_set_rows.NEW_ROWS[jobs.template] = new
         return new
 
-    yield patch.dict(set_rows.NEW_ROWS, clear=True)
-    yield patch.object(set_rows, "_new_rows", with_first_times)
+    yield patch.dict(sqlite_set_rows.NEW_ROWS, clear=True)
+    yield patch.object(sqlite_set_rows, "_new_rows", with_first_times)
 
 
 def sets_do_not_check_ids() -> Patches:
     """A set of new work is written although one of its ids is in use by ended work."""
-    yield patch.object(set_rows, "USED_IDS", "SELECT 1 FROM carray(?) WHERE 0")
+    yield patch.object(sqlite_set_rows, "USED_IDS", "SELECT 1 FROM carray(?) WHERE 0")
 
 
+def refused_completion_is_in_the_body_on_postgresql() -> Patches:
+    """The statement for ends does not check the nonce of the claim."""
+    end = set_rows._end_text
+
+    def unchecked(*given: Any) -> Query:
+        return named(end(*given).text.decode().replace(" AND was.nonce = was.of_claim", ""))
+
+    yield patch.object(set_rows, "_end_text", unchecked)
+
+
+def memo_signature_is_not_compared() -> Patches:
+    """A claim takes the jobs of another project by the form of the last claim."""
+    choose = READY["choose_plain"]
+
+    def unchecked(**values: Any) -> Query:
+        query = choose(**values)
+        text = query.text.decode().replace("free.project = ", "'' < ")
+        return named(text)._replace(values=query.values)
+
+    yield patch.dict(READY, {"choose_plain": unchecked})
+
+
+def claim_allocates_its_commit_id_first() -> Patches:
+    """The commit id of a claim is allocated before the jobs are locked."""
+    finish = PostgresWriter.finish
+    late, early = READY["allocate_chosen"]().text, READY["allocate_commit"]()
+
+    def early_first(self: PostgresWriter, first: Any, last: Sequence[Query]) -> Any:
+        if not any(each.text == late for each in last):
+            return finish(self, first, last)
+        kept = [each if each.text != late else Query(b"SELECT 1") for each in last]
+        return finish(self, [early, *first], kept)
+
+    yield patch.object(PostgresWriter, "finish", early_first)
+
+
+#: A check on PostgreSQL: `claim_order.check_order`.
+CLAIM_ORDER = "claim_order"
+#: The check that notices each, of the mutants of the sets on PostgreSQL.
+ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
+    refused_completion_is_in_the_body_on_postgresql: (
+        "a_refused_completion_in_a_batch_writes_nothing"
+    ),
+    memo_signature_is_not_compared: "equal_jobs_of_two_projects_keep_theirs",
+    claim_allocates_its_commit_id_first: CLAIM_ORDER,
+}
 #: The check that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     stale_version_is_appended: "a_lost_version_race_is_refused",
@@ -172,6 +223,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     recent_commits_are_never_read_again: "a_process_reads_the_log_as_a_new_one_does",
     kept_statements_have_the_first_times: "equal_jobs_that_are_submitted_alone_keep_what_differs",
     sets_do_not_check_ids: "the_id_of_a_job_that_was_submitted_alone_is_not_given_again",
+    **ON_POSTGRESQL,
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

@@ -62,6 +62,6 @@ def test_enough_mutants_pass_the_ordinary_tests() -> None:
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
     known = {
         *("search", "simulation", "failpoints", "races", "images", "disk"),
-        *("credentials", "interleavings", "conformance"),
+        *("credentials", "interleavings", "conformance", "claim order"),
     }
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

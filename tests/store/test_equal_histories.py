@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from detent.integrity import equal_histories
 from detent.integrity.equal_histories import Checked
 from detent.integrity.verify import verify
+from detent.store.commit_body import compressed
 from detent.store.port import ReadTransaction, Store
-from detent.store.sqlite.commit_log import compressed
 from tests.engine.test_job_sets import ENDED, PLAIN, Claim, Person, opened, steps
 
 TABLES = ("ended_jobs", "ended_tasks", "active_jobs", "active_tasks", "other_runs")

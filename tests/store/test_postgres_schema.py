@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from detent.engine.job_forms import Completed, Signature, Submitted, SubmittedTask, ToClaim, form_of
 from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.store.list_sql import COLUMNS
-from detent.store.postgres import PostgresStore
-from detent.store.postgres.connection import numbered
+from detent.store.postgres import PostgresStore, set_rows
+from detent.store.postgres.connection import Query, numbered
 from detent.store.postgres.reader import SQL
 from detent.store.rows import columns
 from verification.postgres_server import Cluster
@@ -192,13 +193,23 @@ def planner(request: pytest.FixtureRequest, database: psycopg.Connection) -> psy
     return database
 
 
+#: What the statements of sets find in the settings of their transaction.
+SETTINGS = {"now": "1", "chosen": "{j1,j2}", "commit": "1024", "released": "[]"}
+
+
 def plan(database: psycopg.Connection, name: str) -> str:
     """The plan that is kept for a statement, made in a write transaction."""
-    values = ", ".join(["NULL"] * len(SQL[name].parameters))
+    return plan_of(database, numbered(SQL[name]), len(SQL[name].parameters))
+
+
+def plan_of(database: psycopg.Connection, text: bytes, parameters: int) -> str:
+    values = ", ".join(["NULL"] * parameters)
     with database.transaction(force_rollback=True):
         begin = psycopg.RawCursor(database)
         begin.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
-        database.execute(b"PREPARE statement AS " + numbered(SQL[name]))
+        for setting, value in SETTINGS.items():
+            database.execute("SELECT set_config(%s, %s, true)", [f"detent.{setting}", value])
+        database.execute(b"PREPARE statement AS " + text)
         execute = f"EXECUTE statement({values})" if values else "EXECUTE statement"
         rows = database.execute(f"EXPLAIN (COSTS OFF) {execute}".encode()).fetchall()
         database.execute("DEALLOCATE statement")
@@ -213,10 +224,48 @@ def test_no_plan_reads_a_whole_table(planner: psycopg.Connection, name: str) -> 
     assert "Join Filter" not in text, text
 
 
+def sets() -> Iterator[tuple[str, Query]]:
+    """The statements of sets, by what they write."""
+    for kind, plain in (("jobs", "{}"), ("tasks", '["board",{},{}]')):
+        submitted: Signature = Submitted("ann", "p", "x", "P2", None, "{}")
+        if kind == "tasks":
+            submitted = SubmittedTask("ann", "p", "board", "x", "cli", "P2", (), "{}")
+        forms = [
+            form_of(each)
+            for each in (
+                *(submitted, ToClaim("w", "p", plain)),
+                Completed("ann", "p", plain, None, None),
+            )
+        ]
+        new, claimed, ended = (each.written("n") for each in forms if each is not None)
+        yield f"insert {kind}", set_rows._insert(new)[0]
+        yield f"claim {kind}", set_rows._update(claimed, set_rows.JOBS)[0]
+        if kind == "tasks":
+            yield "start tasks", set_rows._update(claimed, set_rows.TASKS)[0]
+        yield f"end {kind}", set_rows._end(ended)[0]
+
+
+SETS = dict(sets())
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_set_reads_a_whole_table(planner: psycopg.Connection, name: str) -> None:
+    text = SETS[name].text
+    found = plan_of(planner, text, len(set(re.findall(rb"\$\d+", text))))
+    assert "Seq Scan" not in found, found
+    assert "Join Filter" not in found, found
+    if name.startswith(("claim", "end")):
+        assert "active_jobs_pkey" in found, found
+
+
 @pytest.mark.parametrize(
     ("name", "index"),
     [
         ("claimable", "active_jobs_lanes"),
+        ("choose_plain", "active_jobs_lanes"),
+        ("choose_plain", "arrivals_by_transaction"),
+        ("plain_runs", "active_jobs_pkey"),
+        ("release_ended", "leases_pkey"),
         ("lane_floors", "active_jobs_lanes"),
         ("lanes", "active_jobs_lanes"),
         ("due_asleep", "active_jobs_asleep"),

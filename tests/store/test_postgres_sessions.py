@@ -78,7 +78,7 @@ def test_nothing_stays_on_a_connection(postgres_url: str) -> None:
 
 def test_statements_are_prepared_once(postgres_url: str) -> None:
     with opened(postgres_url) as engine:
-        for _ in range(3):
+        for _ in range(5):
             submit_job(engine)
             complete(engine, claim_one(engine))
         store = store_of(engine)

@@ -57,14 +57,14 @@ def lease_without_its_fence() -> Patches:
 
 def commit_id_before_the_locks() -> Patches:
     """A transaction allocates its commit id when it begins, before it waits for any lock."""
-    begin, allocate = Transaction._start, READY["allocate_commit"]()
+    take, allocate = Transaction._take, READY["allocate_commit"]()
 
-    def early(self: Transaction, queries: Any) -> Any:
+    def early(self: Transaction, *, unused: bool) -> Any:
         if self._opening.hold_on is not None:
             self._begin = (self._begin[0], allocate, *self._begin[1:])
-        return begin(self, queries)
+        return take(self, unused=unused)
 
-    yield patch.object(Transaction, "_start", early)
+    yield patch.object(Transaction, "_take", early)
     yield patch.dict(READY, {"allocate_commit": READY["last_commit"]})
 
 

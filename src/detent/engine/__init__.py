@@ -2,13 +2,8 @@
 
 from detent.engine.batch import Lifetimes
 from detent.engine.engine import Engine
-from detent.engine.types import (
-    Claimed,
-    CommandRequest,
-    CommandResult,
-    Idempotency,
-    PendingResults,
-)
+from detent.engine.turns import PendingResults
+from detent.engine.types import Claimed, CommandRequest, CommandResult, Idempotency
 
 __all__ = [
     "Claimed",

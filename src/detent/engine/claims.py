@@ -65,7 +65,7 @@ class ClaimRequest(NamedTuple):
 
     @property
     def most_unseen(self) -> int:
-        """How many jobs are claimed at most without a look at their intents."""
+        """How many jobs are claimed at most if their intents are not read first."""
         ahead, intents = self.ahead, self.intents
         if ahead is None or not intents or not set(intents) <= ahead.cost_s.keys():
             return self.limit

@@ -15,8 +15,8 @@ from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
 from detent.engine.plain_jobs import PlainClaims
 from detent.engine.plain_submissions import PlainSubmissions
-from detent.engine.turns import Turns
-from detent.engine.types import Claimed, CommandRequest, CommandResult, PendingResults
+from detent.engine.turns import PendingResults, Turns
+from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.commands.limit_commands import ExpirePause

@@ -83,7 +83,7 @@ class SetPlan:
         self.unknown: list[int] = []
         if len(requests) >= FEWEST:
             self._find_submissions(requests)
-            self._find_completions(requests, known)
+        self._find_completions(requests, known)
         self._plan()
 
     def _plan(self) -> None:

@@ -1,12 +1,45 @@
-"""Turns: which thread may write. Waiting threads are woken one by one, never all for one turn.
+"""Turns: which thread may write, and the results that the others wait for.
 
 A thread waits for its turn, or until its results are there because another thread has executed its
 commands. With a condition, every commit would wake all waiting threads, and most of them in vain.
 """
 
 import threading
+from typing import Any
 
-from detent.engine.types import PendingResults
+
+class PendingResults:
+    """The results of commands that the engine executes in its next batch.
+
+    A thread that wants them calls `Engine.serve` first: until then there is nothing to wait for.
+    So this needs no lock of its own, which a `concurrent.futures.Future` has.
+    """
+
+    __slots__ = ("_done", "_error", "_results")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._error: BaseException | None = None
+        self._results: list[Any] = []
+
+    def done(self) -> bool:
+        """Whether the commands were executed, or could not be."""
+        return self._done
+
+    def result(self) -> list[Any]:
+        """A CommandResult or an error for each command; raises if the batch failed."""
+        assert self._done, "the engine has not executed these commands yet: call serve first"
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+    def set_result(self, results: list[Any]) -> None:
+        self._results = results
+        self._done = True
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._done = True
 
 
 class _Waiter:

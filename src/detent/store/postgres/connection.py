@@ -129,7 +129,11 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Whether the connection is alive and outside a transaction."""
-        return self.alive and self._line.transaction_status == pq.TransactionStatus.IDLE
+        line = self._line
+        return (line.status, line.transaction_status) == (
+            pq.ConnStatus.OK,
+            pq.TransactionStatus.IDLE,
+        )
 
     def lost(self) -> bool:
         """Whether the server has closed the idle connection."""
@@ -195,34 +199,25 @@ class Connection:
         self._syncs += 1
         while line.flush():
             self._await(select.POLLIN | select.POLLOUT)
-        results = self._results()
-        line.exit_pipeline_mode()
-        return results
-
-    def _results(self) -> list[pq.abc.PGresult]:
-        line = self._line
         results: list[pq.abc.PGresult] = []
         try:
-            while True:
+            while self._syncs:
                 while line.is_busy():
                     self._await(select.POLLIN)
                 result = line.get_result()
                 if result is None:
-                    self._check_alive()
+                    if not self.alive:
+                        raise psycopg.OperationalError(line.get_error_message())
                 elif result.status == END_OF_PIPELINE:
                     self._syncs -= 1
-                    if not self._syncs:
-                        return results
                 else:
                     results.append(result)
         except psycopg.OperationalError:
             for result in results:
                 self._result(result)  # the server may have sent the reason before it closed
             raise
-
-    def _check_alive(self) -> None:
-        if not self.alive:
-            raise psycopg.OperationalError(self._line.get_error_message())
+        line.exit_pipeline_mode()
+        return results
 
     def _await(self, events: int) -> None:
         """Wait for the server and read what it has sent."""

@@ -1,6 +1,7 @@
 """The read transaction on PostgreSQL: each read is one statement for a set of ids."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -57,20 +58,18 @@ Clock = Callable[[int, str | None, int | None, int | None], Moment]
 to_bytes = msgspec.json.Encoder().encode
 
 
+@dataclass(eq=False)
 class PostgresReader:
     """Reads in one transaction: a read transaction sees one snapshot, a write transaction sees the
     rows that its locks protect.
     """
 
-    def __init__(
-        self, transaction: Transaction, clock: Clock, recent: RecentCommits | None = None
-    ) -> None:
-        self._transaction = transaction
-        self._recent = recent or RecentCommits()
-        self._clock = clock
-        self._known: Moment | None = None
-        #: Whether positions were assigned when the transaction began, or cannot be any more.
-        self._sequenced = False
+    _transaction: Transaction
+    _clock: Clock
+    _recent: RecentCommits = field(default_factory=RecentCommits)
+    _known: Moment | None = field(default=None, init=False)
+    #: Whether positions were assigned when the transaction began, or cannot be any more.
+    _sequenced: bool = field(default=False, init=False)
 
     def now(self) -> int:
         return self._moment().now

@@ -15,7 +15,7 @@ from detent.errors import Refused
 from detent.kernel.entities import Job, Task
 from detent.store import commit_body
 from detent.store.clock import Bound
-from detent.store.codec import from_json, to_json
+from detent.store.codec import encode, from_json, to_json
 from detent.store.event_template import ID, SECOND, VALUE
 from detent.store.job_sets import At, ClaimedRow, JobSet, Member, PlainRun, StartedRow, Taken
 from detent.store.postgres.claims import LaneFilter, Lanes
@@ -108,14 +108,11 @@ class PostgresJobSets:
 
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new rows in the order of ids, so that two writers of the same do not deadlock."""
-        insert, values = _insert(jobs)
-        job = jobs.job
-        lane = {"lane": job["lane"], "project": job["project"], "key": job["concurrency_key"] or ""}
-        arrival = READY["plain_arrival"](**lane, offset=job["rank"].offset)
+        insert, values, arrival = INSERTS.get(jobs.template) or _insert(jobs)
         queries = [
             insert._replace(values=[*given, *values]) for given, _ in _bodies(jobs, sorted(members))
         ]
-        self._save([*queries, arrival], arrived=True)
+        self._save([*self._writer.set_time(), *queries, arrival], arrived=True)
 
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         (rows,) = self._writer.ask(READY["plain_runs"](ids=to_json(ids)))
@@ -132,7 +129,7 @@ class PostgresJobSets:
         for given, some in _bodies(jobs, members):
             own = to_json([nonce_of[each[0]] for each in some]).encode()
             queries += [end._replace(values=[*given, own, *values]), READY["release_ended"]()]
-        self._save(queries)
+        self._save([*self._writer.set_time(), *queries])
 
     def claim(
         self, jobs: JobSet, ids: Sequence[str], lease_us: int
@@ -183,7 +180,7 @@ class PostgresJobSets:
         return None if refused else Taken(found, tasks, now)
 
     def _save(self, queries: Sequence[Query], *, arrived: bool = False) -> None:
-        self._writer.save_later([*self._writer.set_time(), *queries], arrived=arrived)
+        self._writer.save_later(queries, arrived=arrived)
         self._writer.appended = True
 
 
@@ -195,8 +192,8 @@ def _bodies(
     for count in commit_body.divided(rows):
         some = members[begin : begin + count]
         own = f"[{','.join(rows[begin : begin + count])}]"
-        ids = to_json([each[0] for each in some])
-        yield [ids.encode(), own.encode(), b"%d" % (jobs.events * count), template], some
+        ids = encode([each[0] for each in some])
+        yield [ids, own.encode(), b"%d" % (jobs.events * count), template], some
         begin += count
 
 
@@ -288,8 +285,14 @@ def _tables(jobs: JobSet) -> Sequence[Table]:
     return (JOBS, TASKS) if jobs.task else (JOBS,)
 
 
-def _insert(jobs: JobSet) -> tuple[Query, list[bytes]]:
-    """The statement for new rows, and the values of its further parameters.
+#: By the template of the events, which determine the rows: what `_insert` returned.
+INSERTS: dict[str, tuple[Query, list[bytes], Query]] = {}
+MAX_TEMPLATES = 1_000
+
+
+def _insert(jobs: JobSet) -> tuple[Query, list[bytes], Query]:
+    """Make and keep the statement for new rows, the values of its further parameters, and the
+    statement for the lane that gets the jobs.
 
     `project` is NULL if there is such an ended row, and `version` if its stream is deleted.
     """
@@ -299,7 +302,13 @@ def _insert(jobs: JobSet) -> tuple[Query, list[bytes]]:
         assigned = _assigned(jobs, table, "given.id", "mark.at", values, 4)
         assigned.put("commits", "mark.id::text")
         keys.append(assigned.key)
-    return _insert_text(jobs.suffix, *keys), values
+    job = jobs.job
+    lane = {"lane": job["lane"], "project": job["project"], "key": job["concurrency_key"] or ""}
+    arrival = READY["plain_arrival"](**lane, offset=job["rank"].offset)
+    if len(INSERTS) >= MAX_TEMPLATES:
+        INSERTS.clear()
+    made = INSERTS[jobs.template] = (_insert_text(jobs.suffix, *keys), values, arrival)
+    return made
 
 
 def _end(jobs: JobSet) -> tuple[Query, list[bytes]]:
@@ -354,24 +363,33 @@ def _insert_into(table: Table, assigned: Columns, own_id: str) -> str:
 
 @lru_cache
 def _end_text(versions: tuple[int, int], suffix: str, jobs: Columns, tasks: Columns = ()) -> Query:
-    own_id = f"wanted.id || '{suffix}'" if suffix else "wanted.id"
+    """Delete the active rows in the order of ids, which locks them; then allocate the commit id.
+
+    The deleted rows and the members are both in the order of ids, so that they are put side by
+    side. If a row is not there or of another claim, the rank of an ended one is NULL.
+    """
+    own_id = f"id || '{suffix}'" if suffix else "id"
+    held = f"was.id = was.wanted || '{suffix}' AND was.nonce = was.of_claim"
+    rank = f"CASE WHEN {held} THEN was.rank END"
     parts = [
-        "WITH wanted AS MATERIALIZED (SELECT * FROM ROWS FROM"
-        f" ({ROWS}, json_array_elements_text($5::json)) AS wanted (id, own, nonce))",
-        "held AS MATERIALIZED (SELECT wanted.own, was.* FROM wanted LEFT JOIN LATERAL ("
-        f"SELECT * FROM active_jobs WHERE active_jobs.id = {own_id}"
-        f" AND active_jobs.version = {versions[1]} AND active_jobs.fence = 1"
-        " AND active_jobs.nonce = wanted.nonce AND active_jobs.run_state = 'running'"
-        " AND active_jobs.lease_id IS NOT NULL FOR UPDATE) AS was ON true)",
+        "WITH gone AS (DELETE FROM active_jobs WHERE id = ANY ("
+        f"ARRAY(SELECT {own_id} FROM json_array_elements_text($1::json) AS wanted (id)))"
+        f" AND version = {versions[1]} AND fence = 1 AND run_state = 'running'"
+        " AND lease_id IS NOT NULL RETURNING active_jobs.*)",
+        f"held AS MATERIALIZED (SELECT * FROM ROWS FROM ({ROWS},"
+        " json_array_elements_text($5::json),"
+        " unnest(ARRAY(SELECT gone::active_jobs FROM gone ORDER BY gone.id)))"
+        " AS given (wanted, own, of_claim))",
         f"mark AS MATERIALIZED (SELECT {NEW_COMMIT} AS id, {NOW} AS at"
         " FROM (SELECT count(*) FROM held) AS locked)",
-        "gone AS (DELETE FROM active_jobs WHERE id = ANY (ARRAY(SELECT id FROM held)))",
-        f"ended AS ({_insert_ended(JOBS, jobs)} FROM mark CROSS JOIN held AS was)",
+        f"ended AS ({_insert_ended(JOBS, (*jobs, ('rank', rank)))}"
+        " FROM mark CROSS JOIN held AS was)",
         LOGGED,
     ]
     if tasks:
         parts += [
-            "own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM wanted LEFT JOIN LATERAL ("
+            f"own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM ROWS FROM ({ROWS})"
+            " AS wanted (id, own) LEFT JOIN LATERAL ("
             "SELECT * FROM active_tasks WHERE active_tasks.id = wanted.id"
             f" AND active_tasks.version = {versions[0]} AND NOT EXISTS (SELECT FROM dependencies"
             " WHERE dependencies.depends_on = active_tasks.id) OFFSET 0) AS was ON true)",

@@ -95,12 +95,17 @@ class PostgresStore:
         try:
             clocks = (self._moment, self._lanes, self._bound)
             writing = PostgresWriter(transaction, *clocks, self.sequence, self._recent)
-            failpoints.hit("transaction.begun")
+            if failpoints.armed:
+                failpoints.hit("transaction.begun")
             yield writing
-            failpoints.hit("commit.before")
-            self._notifier.others_notified |= writing.commit()
+            if failpoints.armed:
+                failpoints.hit("commit.before")
+            if not writing.committed:
+                transaction.commit(writing.last_queries(), writing.after_commit())
+            self._notifier.others_notified |= writing.notifies
             self._unsequenced |= writing.appended
-            failpoints.hit("commit.after")
+            if failpoints.armed:
+                failpoints.hit("commit.after")
         finally:
             transaction.end()
 

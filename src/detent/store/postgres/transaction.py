@@ -62,7 +62,14 @@ class Transaction:
         try:
             if self._connection is not None:
                 return self._run_on(self._connection, queries)
-            results = self._start(list(queries), again=not commits)
+            connection = self._take(unused=commits)
+            opened = [*self._begin, *queries]
+            try:
+                results = connection.run(opened)
+            except (psycopg.Error, Failed):
+                if connection.alive or commits:
+                    raise
+                results = self._take_new(connection).run(opened)
             self.started = results[len(self._begin) - 1].rows[0]
             return results[len(self._begin) :]
         except DetentError as error:  # a statement could not be made; those before it were sent
@@ -137,20 +144,19 @@ class Transaction:
         finally:
             self._pool.give_back(connection)
 
-    def _start(self, queries: Sequence[Query], *, again: bool = True) -> list[QueryResult]:
-        """Take a connection and begin. If an idle one was lost, the others probably were too: all
-        are dropped, and a new one is opened. What was sent may be sent again if it does not commit;
-        what commits is sent on a connection that the server has not closed.
+    def _take(self, *, unused: bool) -> Connection:
+        """Take a connection. What commits is not sent again, so it is sent only on a connection
+        that the server has not closed (`unused`).
         """
-        self._connection = self._pool.take()
-        if again or not self._connection.lost():
-            try:
-                return self._connection.run([*self._begin, *queries])
-            except (psycopg.Error, Failed):
-                if self._connection.alive or not again:
-                    raise
-        self._pool.give_back(self._connection)
+        connection = self._connection = self._pool.take()
+        return self._take_new(connection) if unused and connection.lost() else connection
+
+    def _take_new(self, lost: Connection) -> Connection:
+        """Take a connection in place of a lost one. The other idle ones were probably lost too: all
+        are dropped.
+        """
+        self._pool.give_back(lost)
         self._connection = None
         self._pool.drop_free()
-        self._connection = self._pool.take()
-        return self._connection.run([*self._begin, *queries])
+        connection = self._connection = self._pool.take()
+        return connection

@@ -71,13 +71,11 @@ class PostgresWriter(PostgresReader):
         moment: Clock,
         lanes: Lanes,
         bound: Callable[[], clock.Bound],
-        sequence: Callable[[], object] = lambda: None,
-        recent: RecentCommits | None = None,
+        sequence: Callable[[], object],
+        recent: RecentCommits,
     ) -> None:
         super().__init__(transaction, moment, recent)
-        self._lanes = lanes
-        self.bound = bound
-        self._sequence = sequence
+        self._lanes, self.bound, self._sequence = lanes, bound, sequence
         #: Roots whose rows this transaction has locked.
         self._roots: set[str] = set()
         #: Tasks and jobs whose row was read or written, and whether it is that of ended work.
@@ -90,7 +88,8 @@ class PostgresWriter(PostgresReader):
         self._timed = False
         #: Whether the time was set for the statements of sets, and whether those bring new work.
         self._time_is_set = self._set_arrived = False
-        self._committed = False
+        #: Whether the commit was sent.
+        self.committed = False
 
     @property
     def sets(self) -> PostgresJobSets:
@@ -377,15 +376,20 @@ class PostgresWriter(PostgresReader):
         _, trimmed, _ = self._transaction.run_long([*statements, READY["plan_by_key"]()])
         return int(trimmed.rows[0][0])
 
-    def commit(self) -> bool:
-        """Send the remaining statements and commit; returns whether others were notified."""
-        if not self._committed:
-            self.finish((), ())
-        return self._notifies
-
     @property
-    def _notifies(self) -> bool:
+    def notifies(self) -> bool:
+        """Whether the commit notifies others."""
         return bool(self._arrivals) or self._set_arrived
+
+    def last_queries(self) -> Iterable[Query]:
+        """What is sent with the commit."""
+        self.committed = True
+        arrived = save_statements.arrived(self._arrivals) if self._arrivals else ()
+        return chain(self._unsent(), self._time(), arrived)
+
+    def after_commit(self) -> Sequence[Query]:
+        """What is sent after the commit, each in a transaction of its own."""
+        return [NOTIFY] if self.notifies else []
 
     # -- sets ------------------------------------------------------------------------------
 
@@ -411,10 +415,8 @@ class PostgresWriter(PostgresReader):
         return self._run(*queries)
 
     def finish(self, first: Iterable[Query], last: Sequence[Query]) -> list[Rows]:
-        self._committed = True
-        saved = chain(first, self._unsent(), self._time(), save_statements.arrived(self._arrivals))
-        then = [NOTIFY] if self._notifies else []
-        results = self._transaction.commit(chain(saved, last), then)
+        queries = chain(first, self.last_queries(), last)
+        results = self._transaction.commit(queries, self.after_commit())
         return [answer.rows for answer in results[len(results) - len(last) :]]
 
     def _time(self) -> Iterator[Query]:

@@ -164,3 +164,22 @@ def blanks_one(case: Case, command: c.Command, streams: set[str]) -> None:
     for one, other in zip(before, after, strict=True):
         assert (one == other) == (one.stream not in streams)
         assert one.stream not in streams or other.data == ""
+
+
+@check
+def equal_jobs_of_two_projects_keep_theirs(case: Case) -> None:
+    """After a claim of one project, the next one has jobs of another."""
+    submit_all(case, FIELDS[:5])
+    complete_all(case, claim(case.engine, 5))
+    commands = [
+        c.SubmitJob(new_id(), project, "dig", payload={}) for project in ("q", "r") for _ in "12345"
+    ]
+    case.engine.execute([CommandRequest(each, PERSON, fresh=True) for each in commands])
+    held = claim(case.engine, 10)
+    assert set(complete_all(case, held)) == {"completed"}
+    projects = {command.job_id: command.project for command in commands}
+    for event in log(case):
+        if event.stream in projects:
+            assert event.project == projects[event.stream]
+    for each in held:
+        assert each.job.project == projects[each.job.id]
