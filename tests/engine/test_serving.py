@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detent.engine import CommandRequest, Engine, PendingResults
-from detent.engine.turns import Turns
+from detent.engine.engine import Turns
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
@@ -106,7 +106,7 @@ def test_a_thread_that_is_interrupted_passes_its_turn_on(monkeypatch: pytest.Mon
 
     for before in (True, False):
         monkeypatch.setattr(
-            "detent.engine.turns.threading.Lock", lambda before=before: Interrupted(before)
+            "detent.engine.engine.threading.Lock", lambda before=before: Interrupted(before)
         )
         with pytest.raises(KeyboardInterrupt):
             turns.begin()
