@@ -98,6 +98,27 @@ def _of_stores(
     )
 
 
+def _rates(name: str, wanted: float) -> Callable[[Figures], Iterator[Reached]]:
+    """A minimum for every contestant of a workload."""
+
+    def reached(figures: Figures) -> Iterator[Reached]:
+        result = figures.result("workloads", name)
+        if result is None:
+            return
+        for who in result.figures:
+            found, unit = result.spread(who), result.benchmark.unit
+            yield Reached(
+                f"{name}, {who}", found, unit, found.median / wanted, found.least / wanted
+            )
+
+    return reached
+
+
+def _each(name: str, wanted: float) -> Callable[[Figures], Iterator[Reached]]:
+    """A maximum for the contestants of both stores."""
+    return _every(*(_at_most("workloads", name, each, wanted) for each in ("SQLite", "PostgreSQL")))
+
+
 def _peers(own: str, wanted: float, *peers: str) -> Callable[[Figures], Iterator[Reached]]:
     """Jobs end to end: this factor faster than each of the peers."""
     return _every(*(_at_least("race", "end-to-end", own, peer, wanted) for peer in peers))
@@ -186,6 +207,9 @@ GOALS = (
             )
         ),
     ),
+    Goal("200 clients over HTTP: 5,000 submissions per second", _rates("http.crowd-200", 5_000)),
+    Goal("200 clients over HTTP: p99 within 150 ms", _each("http.crowd-200-p99", 150)),
+    Goal("1,500 clients over HTTP: p99 within 1 s", _each("http.crowd-1500-p99", 1_000)),
     Goal(
         "bytes of write-ahead log for a job on PostgreSQL, 100 per transaction: 2,000",
         _at_most("workloads", "cost-postgres-100", "bytes of its log", 2_000),
@@ -200,6 +224,18 @@ GOALS = (
     ),
     Goal("a job costs at most 10 % more with 1,000,000 finished jobs", _grown("finished")),
     Goal("a job costs at most 10 % more with 1,000,000 queued jobs", _grown("queued")),
+    Goal(
+        "`detent verify`: 150,000 events per second of CPU time",
+        _rates("verify", 150_000),
+    ),
+    Goal(
+        "the feed from the beginning: 300,000 events per second of CPU time",
+        _rates("feed.catch-up", 300_000),
+    ),
+    Goal(
+        "a command without a server within 300 ms",
+        _at_most("workloads", "start-command", "detent tasks", 300),
+    ),
     Goal("`detent --help` within 80 ms", _at_most("workloads", "start-help", "detent --help", 80)),
 )
 

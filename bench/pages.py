@@ -227,13 +227,13 @@ TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
     "goals": goals.table,
     "workloads-machine": workloads_machine,
     "limit": workloads("jobs-"),
-    "enqueuing": workloads("submit-", "http.submit"),
+    "enqueuing": workloads("submit-", "http.submit", "http.crowd"),
     "throughput": workloads(
         "end-to-end-", "defaults-", "workflows", "signals", "fan-out", "workers-"
     ),
     "latency": workloads("pick-up-", "recovery", "start-"),
     "growth": workloads("finished-", "queued-", "waiting-", "size", "http.page"),
-    "kernel-and-feed": workloads("kernel.", "feed."),
+    "kernel-and-feed": workloads("kernel.", "feed.", "verify"),
     "budget": budget,
     "costs": arithmetic.costs,
     "a-thousand-jobs": arithmetic.a_thousand_jobs,

@@ -90,7 +90,12 @@ def gateway(place: Path, store_url: str) -> None:
     from detent.settings import Settings
     from detent.store.store_url import open_store
 
-    settings = Settings(store_url=store_url, store_data_dir=str(place), gateway_port=0)
+    settings = Settings(
+        store_url=store_url,
+        store_data_dir=str(place),
+        gateway_port=0,
+        gateway_connections_per_client=2_000,
+    )
     store = open_store(settings.url)
     core = Core(store, Engine(store), settings, {"nothing": {}})
     token = ensure_token(core).read_text("ascii").strip()
