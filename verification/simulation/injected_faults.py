@@ -95,7 +95,7 @@ class FaultyStore:
         #: The time of the store's clock in the last write transaction.
         self.now = 0
         self._reading: Any = None
-        self.url = store.url
+        self.url, self.parallel_writes = store.url, store.parallel_writes
         self.blobs, self.outputs = store.blobs, store.outputs
 
     def begin(self) -> None:

@@ -14,7 +14,7 @@ from dbos import DBOS, DBOSClient  # type: ignore[import-not-found]
 
 from bench.race.scripts import course
 
-CONCURRENCY = 50
+CONCURRENCY = 100
 POLL_S = 0.01
 QUEUE = "race"
 

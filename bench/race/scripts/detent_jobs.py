@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.race.scripts import course
-from detent import App
-from detent.app.run_context import Run
+from detent import App, AsyncRun
 from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -19,7 +18,7 @@ from detent.worker.worker import Worker
 
 IN_BULK = 1_000
 #: As many in parallel as the other two get.
-WORKFLOW_CONCURRENCY = 50
+WORKFLOW_CONCURRENCY = 100
 
 
 def application(order: course.Order, one: Callable[[int], object] = print) -> App:
@@ -28,8 +27,10 @@ def application(order: course.Order, one: Callable[[int], object] = print) -> Ap
     def nothing(at_us: int) -> None:
         one(at_us)
 
-    def five(run: Run, at_us: int) -> int:
-        total = sum(run.step(f"step-{number}", int, number) for number in range(5))
+    async def five(run: AsyncRun, at_us: int) -> int:
+        total = 0
+        for number in range(5):
+            total += await run.step(f"step-{number}", int, number)
         one(at_us)
         return total
 
@@ -95,8 +96,8 @@ def pick_up(order: course.Order) -> dict[str, Any]:
 
 
 def _worker(order: course.Order, app: App) -> Worker:
-    concurrency = WORKFLOW_CONCURRENCY if order.act == "flow" else None
-    return Worker(app.installation(), app, concurrency=concurrency)
+    coroutines = WORKFLOW_CONCURRENCY if order.act == "flow" else None
+    return Worker(app.installation(), app, coroutines=coroutines)
 
 
 def _live(app: App) -> int:

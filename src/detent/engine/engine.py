@@ -82,6 +82,8 @@ class Engine:
         self._interactive: deque[_Pending] = deque()
         self._bulk: deque[_Pending] = deque()
         self._turns = Turns()
+        #: Of claims. On a store with parallel writes, the next claim overlaps with a batch.
+        self._claim_turns = Turns() if store.parallel_writes else self._turns
         self._submissions = PlainSubmissions()
         self._plain = PlainClaims()
         #: How many commands were refused, by error code; a metric.
@@ -111,11 +113,13 @@ class Engine:
         return pending.future
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
-        """Claim up to `request.limit` jobs for a worker."""
+        """Claim up to `request.most` jobs for a worker."""
         found = claims.expected(request, self._plain)
         claimed = None
         if found is not None:
-            claimed = self.transaction(lambda tx: self._take(tx, request, found))
+            claimed = self._transaction(
+                lambda tx: self._take(tx, request, found), self._claim_turns
+            )
         return self._claim(request) if claimed is None else claimed
 
     def _take(
@@ -127,10 +131,10 @@ class Engine:
 
     def _claim(self, request: ClaimRequest) -> list[Claimed]:
         given = (request, self.lifetimes, self._plain)
-        claimed = self.transaction(lambda tx: claims.run(tx, *given))
+        claimed = self._transaction(lambda tx: claims.run(tx, *given), self._claim_turns)
         if claimed is None:
             self.expire_pauses()
-            claimed = self.transaction(lambda tx: claims.run(tx, *given))
+            claimed = self._transaction(lambda tx: claims.run(tx, *given), self._claim_turns)
         return claimed or []
 
     def complete_and_claim(
@@ -183,13 +187,18 @@ class Engine:
         Waiting workers and readers of the feed are notified after a commit that appended events.
         `notify` notifies them of other changes too, for example of a limit that was raised.
         """
-        self._turns.begin()
+        return self._transaction(work, self._turns, notify=notify)
+
+    def _transaction(
+        self, work: Callable[[WriteTransaction], T], turns: "Turns", *, notify: bool = False
+    ) -> T:
+        turns.begin()
         try:
             with self.store.write() as tx:
                 result = work(tx)
                 changed = tx.appended
         finally:
-            self._turns.end()
+            turns.end()
         if changed or notify:
             self.store.notify()
         return result

@@ -230,9 +230,11 @@ class WriteTransaction(ReadTransaction, Protocol):
 
 
 class Store(Protocol):
-    """One database. One thread at a time uses `write`; any number use `read`."""
+    """One database. Any number of threads use `read`, and `write` if `parallel_writes` is true."""
 
     url: str
+    #: Whether several transactions can write at the same time; otherwise one thread uses `write`.
+    parallel_writes: bool
 
     @property
     def blobs(self) -> Blobs:

@@ -33,6 +33,7 @@ class MemoryStore:
 
     url = "memory:"
     outputs = None
+    parallel_writes = False
 
     def __init__(self, clock: TimeSource | None = None, database: Database | None = None) -> None:
         source = clock or HostClock()

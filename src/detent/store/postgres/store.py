@@ -38,6 +38,8 @@ def writing_opening(hold_s: float) -> Opening:
 class PostgresStore:
     """One database for any number of threads, processes and machines."""
 
+    parallel_writes = True
+
     def __init__(self, url: str, clock: TimeSource | None = None) -> None:
         address = read_address(url)
         self.url = address.shown
@@ -102,8 +104,10 @@ class PostgresStore:
                 failpoints.hit("commit.before")
             if not writing.committed:
                 transaction.commit(writing.last_queries(), writing.after_commit())
-            self._notifier.others_notified |= writing.notifies
-            self._unsequenced |= writing.appended
+            if writing.notifies:
+                self._notifier.others_notified = True
+            if writing.appended:
+                self._unsequenced = True
             if failpoints.armed:
                 failpoints.hit("commit.after")
         finally:

@@ -31,6 +31,7 @@ class SqliteStore:
 
     #: Output is in the files of the runs, on the same disk as the database.
     outputs = None
+    parallel_writes = False
 
     def __init__(
         self, path: Path | str, clock: TimeSource | None = None, *, local: bool = False

@@ -54,7 +54,7 @@ class SilentStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.url = store.url
+        self.url, self.parallel_writes = store.url, store.parallel_writes
         self.blobs = store.blobs
         self.outputs = store.outputs
 
