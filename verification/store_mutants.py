@@ -12,6 +12,7 @@ from unittest.mock import patch
 from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
 from detent.engine.plain_jobs import SetPlan
+from detent.kernel.commands import RecordCheckpoint
 from detent.store import commit_body
 from detent.store.clock import HostClock
 from detent.store.job_sets import JobSet
@@ -89,6 +90,26 @@ def memo_signature_lacks_the_priority() -> Patches:
 def refused_completion_is_in_the_body() -> Patches:
     """A set of completions is written without a check of fence and nonce."""
     yield patch.object(plain_jobs, "_is_held", lambda *_: True)
+
+
+def checkpoint_set_ignores_the_fence() -> Patches:
+    """A set of checkpoints is written without a check of fence and nonce."""
+    is_held = plain_jobs._is_held
+
+    def unchecked(row: Any, command: Any) -> bool:
+        return isinstance(command, RecordCheckpoint) or is_held(row, command)
+
+    yield patch.object(plain_jobs, "_is_held", unchecked)
+
+
+def checkpoint_set_ignores_used_names() -> Patches:
+    """A set of checkpoints replaces a checkpoint of the same name."""
+    replaced = {
+        size: text.replace("INSERT", "INSERT OR REPLACE")
+        for size, text in sqlite_set_rows.NEW_CHECKPOINTS.items()
+    }
+    yield patch.object(sqlite_set_rows, "NEW_CHECKPOINTS", replaced)
+    yield patch.object(sqlite_set_rows.SqliteJobSets, "recorded", lambda *_: ())
 
 
 def template_loses_values() -> Patches:
@@ -171,6 +192,18 @@ def refused_completion_is_in_the_body_on_postgresql() -> Patches:
     yield patch.object(set_rows, "_end_text", unchecked)
 
 
+def checkpoint_set_ignores_the_nonce_on_postgresql() -> Patches:
+    """The statement for checkpoints does not check the nonce of the claim."""
+    record = READY["record_steps"]
+
+    def unchecked(**values: Any) -> Query:
+        query = record(**values)
+        text = query.text.decode().replace("AND active_jobs.nonce = given.nonce", "")
+        return named(text)._replace(values=query.values)
+
+    yield patch.dict(READY, {"record_steps": unchecked})
+
+
 def memo_signature_is_not_compared() -> Patches:
     """A claim takes the jobs of another project by the form of the last claim."""
     choose = READY["choose_plain"]
@@ -204,6 +237,9 @@ ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
     refused_completion_is_in_the_body_on_postgresql: (
         "a_refused_completion_in_a_batch_writes_nothing"
     ),
+    checkpoint_set_ignores_the_nonce_on_postgresql: (
+        "a_refused_checkpoint_in_a_batch_writes_nothing"
+    ),
     memo_signature_is_not_compared: "equal_jobs_of_two_projects_keep_theirs",
     claim_allocates_its_commit_id_first: CLAIM_ORDER,
 }
@@ -217,6 +253,8 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     trim_divides_a_commit: "a_trim_divides_no_commit",
     memo_signature_lacks_the_priority: "equal_jobs_in_a_batch_keep_what_differs",
     refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
+    checkpoint_set_ignores_the_fence: "a_refused_checkpoint_in_a_batch_writes_nothing",
+    checkpoint_set_ignores_used_names: "a_used_name_in_a_batch_of_checkpoints_is_refused_alone",
     template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
     blanking_touches_a_row_of_the_template: "a_task_of_a_batch_is_deleted_alone",
     recent_commits_skip_one: "a_process_reads_the_log_as_a_new_one_does",

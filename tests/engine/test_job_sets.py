@@ -1,6 +1,5 @@
 """Commands about plain jobs as sets write what the general path writes, and answer the same."""
 
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from detent.kernel.commands.limit_commands import SetLimit
 from detent.store.codec import event_digest
 from detent.store.job_sets import JobSet
 from detent.store.sqlite import SqliteStore
-from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.writer import SqliteWriter
 from detent.store.types import LoggedEvent
@@ -43,6 +41,7 @@ TABLES = {
     "idempotency_keys": (),
     "task_tags": (),
     "dependencies": (),
+    "checkpoints": (),
 }
 
 
@@ -116,7 +115,9 @@ submissions = st.builds(
 )
 reports = st.builds(
     Report,
-    st.sampled_from(["complete", "complete", "fail", "progress", "cancel", "limit"]),
+    st.sampled_from(
+        ["complete", "complete", "fail", "progress", "cancel", "limit", "step", "effect"]
+    ),
     st.integers(0, 12),
     values,
     st.sampled_from([None, None, None, 0]),
@@ -135,24 +136,24 @@ equal_submissions = st.builds(
     st.just([]) | st.lists(submissions, max_size=3),
     st.integers(0, 3),
 )
-completions = st.builds(
-    lambda equal, results, others, at: [
-        *others[:at],
-        *(equal._replace(held=held, value=value) for held, value in enumerate(results)),
-        *others[at:],
-    ],
+completions, steps_of_runs = (
     st.builds(
-        Report,
-        st.just("complete"),
-        st.just(0),
-        st.none(),
-        st.sampled_from([None, None, 0]),
-        st.sampled_from([0, 0, 0, 1, 2]),
-        st.just(0),
-    ),
-    st.lists(values, min_size=4, max_size=12),
-    st.lists(reports, max_size=3),
-    st.integers(0, 3),
+        lambda equal, results, others, at: [
+            *others[:at],
+            *(equal._replace(held=held, value=value) for held, value in enumerate(results)),
+            *others[at:],
+        ],
+        st.builds(
+            lambda kind, code, actor: Report(kind, 0, None, code, actor, 0),
+            st.just(kind),
+            st.sampled_from([None, None, 0]),
+            st.sampled_from([0, 0, 0, 1, 2]),
+        ),
+        st.lists(values, min_size=4, max_size=12),
+        st.just([]) | st.lists(reports, max_size=3),
+        st.integers(0, 3),
+    )
+    for kind in ("complete", "step")
 )
 claims = st.builds(
     Claim,
@@ -161,8 +162,17 @@ claims = st.builds(
     st.integers(3, 14),
 )
 rounds = st.tuples(equal_submissions, claims, completions | st.lists(reports, max_size=8))
+workflows = st.builds(
+    lambda begin, batches, end: (*begin, *batches, end),
+    st.tuples(equal_submissions, claims),
+    st.lists(steps_of_runs, max_size=12),
+    completions,
+)
 steps = st.lists(
-    rounds | st.tuples(equal_submissions) | st.tuples(claims, st.lists(submissions | reports)),
+    rounds
+    | workflows
+    | st.tuples(equal_submissions)
+    | st.tuples(claims, st.lists(submissions | reports)),
     max_size=4,
 ).map(lambda found: [step for each in found for step in each])
 
@@ -174,7 +184,7 @@ class Person:
         self.engine = engine
         self.clock = clock
         self.held: list[Claimed] = []
-        self.jobs = 0
+        self.jobs = self.steps = 0
         self.answers: list[Any] = []
 
     def do(self, step: Any) -> None:
@@ -220,12 +230,16 @@ class Person:
         held = self.held[-1 - each.held % len(self.held)]
         grant = held.grant._replace(fence=held.grant.fence + each.stale)
         run_id = held.job.run_id or ""
+        self.steps += 1
+        name = f'page "{self.steps % 29}"'
         commands: dict[str, Any] = {
             "complete": c.CompleteRun(grant, run_id, each.value, exit_code=each.exit_code),
             "fail": c.FailRun(grant, run_id, "transient", "it broke"),
             "progress": c.ReportProgress(grant, run_id, 0.5, "half"),
             "cancel": c.CancelJob(grant.job_id, "no more"),
             "limit": SetLimit("intent:saw", running=5),
+            "step": c.RecordCheckpoint(grant, name, each.value),
+            "effect": c.BeginEffect(grant, name, "ask"),
         }
         return CommandRequest(commands[each.kind], PEOPLE[each.actor])
 
@@ -308,7 +322,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The sets that were written: the operation and the number of jobs."""
     found: list[tuple[str, int]] = []
-    for name in ("insert", "claim", "end"):
+    for name in ("insert", "claim", "record", "end"):
         original = getattr(SqliteJobSets, name)
 
         def note(
@@ -423,28 +437,3 @@ def test_a_long_set_has_several_commits(person: Person, written: list[tuple[str,
         assert len({view.commit_boundary(each) for each in range(1, 60)}) > 8
         names = [each.name for each in view.events(0, 100, stream=person.held[9].grant.job_id)]
     assert len(names) == 6
-
-
-def test_statements_of_sets_find_rows_by_index(tmp_path: Path) -> None:
-    texts: dict[str, None] = {}
-    execute = Connection.all
-
-    def note(self: Connection, text: str, values: Any = ()) -> Any:
-        if "active_" in text and ("given" in text or "RETURNING" in text):
-            texts[text] = None
-        return execute(self, text, values)
-
-    path = tmp_path / "detent.db"
-    with patch.object(Connection, "all", note), opened(path, sets=True) as person:
-        for lifecycle in ("", "board"):
-            person.do([PLAIN._replace(lifecycle=lifecycle)] * 6)
-            person.do(Claim("w1", "n1", 6))
-            person.do([ENDED._replace(held=each) for each in range(6)])
-    database = apsw.Connection(str(path))
-    kinds = {re.sub(r"\W.*", "", text) for text in texts}
-    assert kinds == {"INSERT", "UPDATE", "DELETE"}
-    for text in texts:
-        values = [None] * len(set(re.findall(r"\?\d+", text)))
-        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values or [None])]
-        assert not [line for line in plan if re.match(r"SCAN (active|ended)_", line)], plan
-    database.close()

@@ -39,7 +39,7 @@ def run(
     if plan is not None and plan.unknown:
         _lock_all(tx, requests)
         plan.read()
-    if plan is None or not plan.planned:
+    if plan is None or not plan.places:
         return _Each(tx, requests).run(lifetimes)
     others = [each for place, each in enumerate(requests) if place not in plan.places]
     if not others:

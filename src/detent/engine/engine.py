@@ -153,6 +153,7 @@ class Engine:
             return [error] * len(requests), []
         except Exception:  # each command is decided again, and gets its own error
             return self.execute(requests), self.claim(request)
+        self._plain.committed()
         self.refused.update(each.code for each in results if isinstance(each, DetentError))
         return results, self._claim(request) if claimed is None else claimed
 
@@ -266,10 +267,12 @@ class Engine:
     def _commit_once(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
         with self.store.write() as tx:
             if tx.sets is not None:
-                results = self._submissions.execute(tx.sets, requests)
-                if results is not None:
-                    return list(results)
-            return batch.run(tx, requests, self.lifetimes, self._plain)
+                submitted = self._submissions.execute(tx.sets, requests)
+                if submitted is not None:
+                    return list(submitted)
+            results = batch.run(tx, requests, self.lifetimes, self._plain)
+        self._plain.committed()
+        return results
 
 
 def _explained(error: Exception, request: CommandRequest) -> DetentError:

@@ -72,6 +72,17 @@ class Completed(NamedTuple):
     plain: str
     exit_code: int | None
     decision: str | None
+    #: The number of checkpoints that the run has recorded.
+    steps: int = 0
+
+
+class Recorded(NamedTuple):
+    """The signature of a checkpoint of a plain job's only run; see `checkpoint_forms`."""
+
+    actor: str
+    project: str
+    plain: str
+    step: str | None
 
 
 class Form(NamedTuple):
@@ -123,15 +134,21 @@ Signature = Submitted | SubmittedTask | ToClaim | Completed
 @lru_cache(MAX_FORMS)
 def form_of(signature: Signature) -> Form | None:
     """The form of the decisions of a signature; None if there is none."""
-    if MARK in repr(signature) or "ue000" in repr(signature) or "u0000" in repr(signature):
+    if not is_markable(signature):
         return None
     try:
-        return _compared(_probe(signature, 0), _probe(signature, 1))
-    except (_NoForm, DetentError):
+        return _compared(probe(signature, 0), probe(signature, 1))
+    except (NoForm, DetentError):
         return None
 
 
-class _NoForm(Exception):
+def is_markable(signature: Signature | Recorded) -> bool:
+    """Whether marks differ from everything in the signature."""
+    text = repr(signature)
+    return not (MARK in text or "ue000" in text or "u0000" in text)
+
+
+class NoForm(Exception):
     """The decisions of the two probes differ in more than times."""
 
 
@@ -142,9 +159,11 @@ TIMES = ((10**15, 10**15 + 10**6, 10**15 + 10**7), (3 * 10**15, 4 * 10**15, 5 * 
 INTENTS, PRIORITIES, KEYS = ("one", "other"), ("P0", "P3"), (None, "key")
 PEOPLE, WORKERS = ("ann", "bob"), ("first", "second")
 SOURCES, TAGS = ("cli", "api"), ((), ("tag",))
+#: The numbers of checkpoints before one whose form is derived.
+EARLIER = (0, 3)
 
 
-class _Probe(NamedTuple):
+class Probe(NamedTuple):
     """A decision: its time, the entities before it, what is written, and the answer."""
 
     now: int
@@ -155,7 +174,7 @@ class _Probe(NamedTuple):
     answer: Any
 
 
-def _probe(signature: Signature, number: int) -> _Probe:
+def probe(signature: Signature | Recorded, number: int) -> Probe:
     """Decide about the signature after everything that comes before it."""
     world = World()
     submitted, claimed, completed = TIMES[number]
@@ -176,20 +195,28 @@ def _probe(signature: Signature, number: int) -> _Probe:
     own_options = _submit_any(world, signature, number)
     job_id = next(iter(world.jobs))
     if world.jobs[job_id].options != own_options:
-        raise _NoForm
+        raise NoForm
     worker = signature.worker if isinstance(signature, ToClaim) else WORKERS[number]
     claim = c.ClaimJob(job_id, worker, NONCE)
-    probe = _decided(world, claim, claimed, c.Actor(f"worker:{worker}"))
+    decided = _decided(world, claim, claimed, c.Actor(f"worker:{worker}"))
     if isinstance(signature, ToClaim):
-        return probe
-    (run,) = probe.changes.new_runs
+        return decided
+    grant, (run,) = decided.answer, decided.changes.new_runs
+    steps = EARLIER[number] if isinstance(signature, Recorded) else signature.steps
+    for step in range(steps):
+        earlier = c.RecordCheckpoint(grant, f"{INTENTS[number]} {step}", number)
+        _decided(world, earlier, claimed + step + 1, c.Actor(PEOPLE[number]))
+    reporter = c.Actor(signature.actor)
+    if isinstance(signature, Recorded):
+        recorded = c.RecordCheckpoint(grant, SECOND, VALUE, signature.step)
+        return _decided(world, recorded, completed, reporter)
     end = c.CompleteRun(
-        probe.answer, run.id, VALUE, exit_code=signature.exit_code, decision=signature.decision
+        grant, run.id, VALUE, exit_code=signature.exit_code, decision=signature.decision
     )
-    return _decided(world, end, completed, c.Actor(signature.actor))
+    return _decided(world, end, completed, reporter)
 
 
-def _submit_any(world: World, signature: ToClaim | Completed, number: int) -> Any:
+def _submit_any(world: World, signature: ToClaim | Completed | Recorded, number: int) -> Any:
     """Submit work that differs in what is not in the signature; returns the options of its job."""
     now, project, plain = TIMES[number][0], signature.project, from_json(signature.plain)
     intent, priority, key = INTENTS[number], PRIORITIES[number], KEYS[number]
@@ -208,13 +235,13 @@ def _submit_any(world: World, signature: ToClaim | Completed, number: int) -> An
     return own_options
 
 
-def _decided(world: World, command: Any, now: int, actor: c.Actor) -> _Probe:
+def _decided(world: World, command: Any, now: int, actor: c.Actor) -> Probe:
     task, job = world.tasks.get(ID), next(iter(world.jobs.values()), None)
     run = None if job is None or job.run_id is None else world.part(RUNS, job.id, job.run_id)
     changes = ChangeSet(world, 0, now)
     draft = decide(world, command, now, actor)
     changes.add(draft)
-    return _Probe(now, task, job, run, changes.rows(), draft.answer)
+    return Probe(now, task, job, run, changes.rows(), draft.answer)
 
 
 # ---- comparison --------------------------------------------------------------------------------
@@ -227,13 +254,13 @@ WRITTEN = (
 )
 
 
-def _compared(first: _Probe, second: _Probe) -> Form:
+def _compared(first: Probe, second: Probe) -> Form:
     after, other = _Written.of(first), _Written.of(second)
     if (after.template, after.versions, after.columns, first.answer) != (
         *(other.template, other.versions, other.columns),
         second.answer,
     ):
-        raise _NoForm
+        raise NoForm
     task = _fields(first, second, (first.task, second.task), (after.task, other.task))
     job = _fields(first, second, (first.job, second.job), (after.job, other.job))
     run = _fields(first, second, (first.run, second.run), (after.run, other.run))
@@ -255,15 +282,15 @@ class _Written(NamedTuple):
     columns: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, probe: _Probe) -> "_Written":
+    def of(cls, probe: Probe) -> "_Written":
         changes = probe.changes
         written = {name for name, rows in zip(Changes._fields, changes, strict=True) if rows}
         if written - {"tasks", "new_tasks"} not in WRITTEN:
-            raise _NoForm
+            raise NoForm
         job = _only([*changes.jobs, *(new.job for new in changes.new_jobs)])
         tasks = [*changes.tasks, *(new.task for new in changes.new_tasks)]
         if changes.ended and changes.ended != {job.id, *(task.id for task in tasks)}:
-            raise _NoForm
+            raise NoForm
         runs = [*changes.runs, *changes.new_runs]
         return cls(
             _only(tasks) if job.task_id is not None else None,
@@ -281,7 +308,7 @@ def _versions(changes: Changes, stream: str) -> tuple[int, int]:
     return (own[0] - 1, own[-1]) if own else (0, 0)
 
 
-def _further_columns(probe: _Probe) -> Mapping[str, Mapping[str, Any]]:
+def _further_columns(probe: Probe) -> Mapping[str, Mapping[str, Any]]:
     """The columns of new rows that are not fields of an entity."""
     task: dict[str, Any] = {}
     job: dict[str, Any] = {}
@@ -291,38 +318,36 @@ def _further_columns(probe: _Probe) -> Mapping[str, Mapping[str, Any]]:
         job["payload"] = new_job.payload
     for row in probe.changes.queue:
         if row.due_at > probe.now:
-            raise _NoForm
+            raise NoForm
         job |= {"lane": row.lane, "due_at": row.due_at}
     return {"task": task, "job": job}
 
 
 def _only(found: list[Any]) -> Any:
     if len(found) != 1:
-        raise _NoForm
+        raise NoForm
     return found[0]
 
 
-def _template(probe: _Probe) -> str:
+def _template(probe: Probe) -> str:
     """The text of the template of a probe's events."""
     groups = []
     rows = event_rows(probe.changes.entries)
     for stream, some in groupby(rows, itemgetter(0)):
         own = list(some)
         if not stream.startswith(ID) or any(row[6] != probe.now for row in own):
-            raise _NoForm
+            raise NoForm
         entries = [
             [name, schema, subject, actor, data]
             for *_, name, schema, subject, _, actor, data in own
         ]
         if any(entry[4].count(VALUE) > 1 for entry in entries):
-            raise _NoForm
+            raise NoForm
         groups.append([stream, own[0][1], own[0][2], entries])
     return template(groups)
 
 
-def _fields(
-    first: _Probe, second: _Probe, before: tuple[Any, Any], after: tuple[Any, Any]
-) -> Fields:
+def _fields(first: Probe, second: Probe, before: tuple[Any, Any], after: tuple[Any, Any]) -> Fields:
     """The fields that a decision changes, or all if there was nothing before, and the times."""
     values: dict[str, Any] = {}
     times: dict[str, int] = {}
@@ -335,5 +360,5 @@ def _fields(
         elif type(one) is type(other) is int and one - first.now == other - second.now:
             times[name] = one - first.now
         else:
-            raise _NoForm
+            raise NoForm
     return Fields(values, times)

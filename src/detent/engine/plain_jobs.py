@@ -9,7 +9,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.job_forms import Completed, Form, Signature, ToClaim, form_of
+from detent.engine.checkpoint_forms import checkpoint_form_of
+from detent.engine.job_forms import Completed, Form, Recorded, Signature, ToClaim, form_of
 from detent.engine.plain_submissions import is_simple, plain_submission
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
@@ -17,7 +18,17 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.store.codec import to_json
 from detent.store.event_template import ID
-from detent.store.job_sets import ClaimedRow, JobSets, Member, PlainRun, StartedRow, resolved
+from detent.store.job_sets import (
+    CLAIMED,
+    MAX_STEPS,
+    ClaimedRow,
+    JobSets,
+    Member,
+    NewCheckpoint,
+    PlainRun,
+    StartedRow,
+    resolved,
+)
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate, ClaimFilter
 
@@ -37,6 +48,15 @@ class Planned(NamedTuple):
     nonces: Sequence[str]
 
 
+class PlainWork(NamedTuple):
+    """What a decision about a plain job depends on. `plain`: see `Candidate`."""
+
+    project: str
+    plain: str
+    #: The number of checkpoints of its run.
+    steps: int = 0
+
+
 class PlainClaims:
     """What this process knows about plain jobs that it has claimed. Thread-safe.
 
@@ -44,18 +64,30 @@ class PlainClaims:
     """
 
     def __init__(self) -> None:
-        #: By id of a claimed job: its project and `plain`; see `Candidate`.
-        self._held: dict[str, tuple[str, str]] = {}
+        #: By id of a claimed job.
+        self._held: dict[str, PlainWork] = {}
         #: By what was asked for: the project and `plain` of the jobs that were claimed last.
         self._last: dict[Any, tuple[str, str]] = {}
+        #: What `_held` has after the commit of the present batch.
+        self._recorded: dict[str, PlainWork] = {}
 
     def add(self, ids: Iterable[str], found: tuple[str, str]) -> None:
         if len(self._held) > MAX_REMEMBERED:
             self._held.clear()
-        self._held.update(dict.fromkeys(ids, found))
+        self._held.update(dict.fromkeys(ids, PlainWork(*found)))
 
-    def pop(self, job_id: str) -> tuple[str, str] | None:
+    def pop(self, job_id: str) -> PlainWork | None:
         return self._held.pop(job_id, None)
+
+    def record(self, jobs: dict[str, PlainWork]) -> None:
+        """Remember these jobs if the batch is committed."""
+        self._recorded = jobs
+
+    def committed(self) -> None:
+        """The present batch is committed."""
+        if self._recorded:
+            self._held.update(self._recorded)
+            self._recorded = {}
 
     def expect(self, asked: Any, found: Collection[tuple[str, str | None]]) -> None:
         """Expect for the next claim what this one has found, if all jobs were plain and equal."""
@@ -78,12 +110,16 @@ class SetPlan:
     ) -> None:
         self.sets = sets
         self._requests = requests
+        self._known = known
         self._found: dict[Signature, tuple[list[int], list[Member], list[str]]] = {}
-        #: The places of completions of jobs that must be read first.
+        #: By place in the batch: a checkpoint, and the job after it.
+        self._checkpoints: dict[int, tuple[NewCheckpoint, PlainWork]] = {}
+        #: The places of reports about jobs that must be read first.
         self.unknown: list[int] = []
         if len(requests) >= FEWEST:
             self._find_submissions(requests)
-        self._find_completions(requests, known)
+        self._find_reports(requests, known)
+        known.record({})
         self._plan()
 
     def _plan(self) -> None:
@@ -97,17 +133,31 @@ class SetPlan:
             self.jobs.update([member[0] + suffix for member in members])
             if form.example_task is not None:
                 self.tasks.update([member[0] for member in members])
+        ids = [new.row[0] for new, _ in self._checkpoints.values()]
+        # Without reads, a single one is a set too: it takes one round trip.
+        fewest = 1 if self.sets.remote else FEWEST
+        self.records = len(ids) >= fewest and is_simple(ids)
+        if self.records:
+            self.places.update(self._checkpoints)
+            self.jobs.update(ids)
         if len(self.jobs) != len(self.places):  # a job is named twice
-            self.planned = []
+            self.planned, self.records, self.places = [], False, set()
 
     def read(self) -> None:
-        """Plan the completions of jobs that must be read first. They were locked before."""
+        """Plan the reports about jobs that must be read first. They were locked before."""
         commands: list[Any] = [self._requests[place].command for place in self.unknown]
         runs = {row[0]: row for row in self.sets.running([each.grant[0] for each in commands])}
+        names = [(each.grant[0], each.name) for each in commands if _is_checkpoint(each)]
+        used = self.sets.recorded(names) if names else ()
         for place, command in zip(self.unknown, commands, strict=True):
             row = runs.get(command.grant[0])
-            if row is not None and _is_held(row, command):
-                self._add_completion(place, command, (row[1], row[3]))
+            if row is None or not _is_held(row, command):
+                continue
+            found = PlainWork(row[1], row[3], row[4])
+            if not _is_checkpoint(command):
+                self._add_completion(place, command, found)
+            elif (command.grant[0], command.name) not in used:
+                self._add_checkpoint(place, command, found)
         self._plan()
 
     def _find_submissions(self, requests: Sequence[CommandRequest]) -> None:
@@ -116,10 +166,11 @@ class SetPlan:
             if found is not None:
                 self._add(found[0], place, found[1])
 
-    def _find_completions(self, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+    def _find_reports(self, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+        command: Any
         for place, (command, actor, key, _, grant) in enumerate(requests):
             if (
-                type(command) is not c.CompleteRun
+                (type(command) is not c.CompleteRun and type(command) is not c.RecordCheckpoint)
                 or key is not None
                 or grant is not None
                 or actor.root_id is not None
@@ -128,24 +179,40 @@ class SetPlan:
             found = known.pop(command.grant[0])
             if found is None:
                 self.unknown.append(place)
-            elif command.grant[1] == 1 and command.run_id == f"{command.grant[0]}-r1":
-                self._add_completion(place, command, found)
+            elif command.grant[1] == 1:
+                if isinstance(command, c.RecordCheckpoint):
+                    self._add_checkpoint(place, command, found)
+                elif command.run_id == f"{command.grant[0]}-r1":
+                    self._add_completion(place, command, found)
         if len(self.unknown) < FEWEST:
             self.unknown = []
 
-    def _add_completion(self, place: int, command: c.CompleteRun, found: tuple[str, str]) -> None:
+    def _add_completion(self, place: int, command: c.CompleteRun, found: PlainWork) -> None:
         try:
             result = to_json(command.result)
         except Invalid:
             return
         job_id, _, nonce = command.grant
-        project, plain = found
+        project, plain, steps = found
         # The plain job of a task is its first one.
         root = job_id if plain[0] == "{" else job_id.removesuffix("-j1")
         actor = self._requests[place].actor.name
-        ending = (command.exit_code, command.decision)
+        ending = (command.exit_code, command.decision, steps)
         member = tuple.__new__(Member, (root, result, ""))
         self._add(Completed(actor, project, plain, *ending), place, member, nonce)
+
+    def _add_checkpoint(self, place: int, command: c.RecordCheckpoint, found: PlainWork) -> None:
+        project, plain, steps = found
+        actor = self._requests[place].actor.name
+        form = checkpoint_form_of(Recorded(actor, project, plain, command.step))
+        if form is None or steps >= MAX_STEPS or "\0" in command.name:
+            return
+        try:
+            name, value = to_json(command.name), to_json(command.value)
+        except Invalid:
+            return
+        new = form.written(command.grant[0], CLAIMED + steps + 1, (command.name, name), value)
+        self._checkpoints[place] = (new, PlainWork(project, plain, steps + 1))
 
     def _add(self, signature: Signature, place: int, member: Member, nonce: str = "") -> None:
         found = self._found.get(signature)
@@ -163,6 +230,9 @@ class SetPlan:
         """Write the sets; returns the results by place."""
         failpoints.hit("save.before")
         results: dict[int, CommandResult] = {}
+        if self.records:
+            results.update(dict.fromkeys(self._checkpoints, CommandResult(None)))
+            self._record()
         for form, places, members, nonces in self.planned:
             jobs = form.written()
             if form.job_versions[0]:
@@ -176,6 +246,13 @@ class SetPlan:
                 )
         return results
 
+    def _record(self) -> None:
+        commands: list[Any] = [self._requests[place].command for place in self._checkpoints]
+        new = [each for each, _ in self._checkpoints.values()]
+        self.sets.record(new, [command.grant[2] for command in commands])
+        if self.sets.remote:
+            self._known.record({each.row[0]: job for each, job in self._checkpoints.values()})
+
 
 def _planned(
     found: Mapping[Signature, tuple[list[int], list[Member], list[str]]],
@@ -187,10 +264,15 @@ def _planned(
                 yield Planned(form, places, members, nonces)
 
 
-def _is_held(row: PlainRun, command: c.CompleteRun) -> bool:
-    """Whether the grant is of the job's only claim, and names its run."""
+def _is_checkpoint(command: Any) -> bool:
+    return type(command) is c.RecordCheckpoint
+
+
+def _is_held(row: PlainRun, command: c.CompleteRun | c.RecordCheckpoint) -> bool:
+    """Whether the grant is of the job's only claim, and names its run if it names any."""
     job_id, fence, nonce = command.grant
-    return fence == 1 and nonce == row[2] and command.run_id == f"{job_id}-r1"
+    of_run = type(command) is not c.CompleteRun or command.run_id == f"{job_id}-r1"
+    return fence == 1 and nonce == row[2] and of_run
 
 
 # ---- claims ------------------------------------------------------------------------------------

@@ -136,8 +136,16 @@ def encode_rows(text: str, events: int, rows: Sequence[str]) -> Iterator[tuple[s
         begin += count
 
 
+def encode_groups(texts: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The bodies of the texts of groups: the text and the number of groups of each."""
+    begin = 0
+    for count in divided(texts):
+        yield f"[{','.join(texts[begin : begin + count])}]", count
+        begin += count
+
+
 def divided(rows: Sequence[str]) -> Iterator[int]:
-    """The number of rows in each body of a template."""
+    """The number of rows of a template, or of groups, in each body."""
     begin = size = 0
     for place, row in enumerate(rows):
         length = len(row) if row.isascii() else len(row.encode())

@@ -4,17 +4,20 @@ A store that supports sets writes many jobs with a fixed number of statements. I
 the engine derives what is written from decisions of the kernel.
 
 A job is plain if it has no parent, plan, delay, time limit, wait or cancel request, and nothing
-happened to it but its creation and at most one claim. Its task, if it has one, has no parent,
-dependency, dependent, subtask or budget, and was only created, queued and started.
+happened to it but its creation, at most one claim, and durable steps after it. Its task, if it has
+one, has no parent, dependency, dependent, subtask or budget, and was only created, queued and
+started.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from detent.store.types import ClaimFilter
 
 #: The versions of a plain job's stream: after it was created, and after it was claimed.
 CREATED, CLAIMED = 1, 4
+#: How many durable steps a plain job has at most: the ids of all its commits are in its row.
+MAX_STEPS = 10
 #: The versions of a plain task's stream: after it was queued, and after it was started.
 QUEUED, STARTED = 2, 3
 
@@ -72,6 +75,19 @@ class PlainRun(NamedTuple):
     project: str
     nonce: str
     plain: str
+    #: The number of its checkpoints, all of durable steps.
+    steps: int
+
+
+class NewCheckpoint(NamedTuple):
+    """A checkpoint of a durable step of a plain job."""
+
+    #: The job's id, the name, the kind, the plan step, whether it is done, the JSON text.
+    row: tuple[str, str, str, str | None, bool, str]
+    #: The version of the job's stream before.
+    before: int
+    #: The group of its event in the body of a commit.
+    text: str
 
 
 class ClaimedRow(NamedTuple):
@@ -145,9 +161,19 @@ class JobSets(Protocol):
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         """The jobs among these that are plain and running. They were locked before."""
 
+    def recorded(self, keys: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        """The keys of checkpoints among these that there are, by job and name."""
+
+    def record(self, checkpoints: Sequence[NewCheckpoint], nonces: Sequence[str]) -> None:
+        """Write checkpoints of plain running jobs: one of each job.
+
+        Refused with `version_conflict` if a job has another version, or is not running under its
+        first claim with the nonce that is given for it.
+        """
+
     def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:
         """Write the ends of plain jobs. Refused with `version_conflict` if one is not running.
 
-        A job is not running if something happened after its only claim, with the nonce that is
-        given for it; or if its task has a dependent.
+        A job is not running if something but durable steps happened after its only claim, with
+        the nonce that is given for it; or if its task has a dependent.
         """

@@ -38,6 +38,7 @@ DUPLICATES = {
     "active_jobs_pkey": JOB_EXISTS,
     "ended_jobs_pkey": JOB_EXISTS,
     "tombstones_pkey": CHANGED,
+    "checkpoints_pkey": CHANGED,
 }
 #: The columns that a statement sets to NULL if it finds another row than it was given: `id` if it
 #: finds none, `version` if the version differs, `project` if there is one already. Of an ended row
@@ -48,6 +49,7 @@ CONFLICTS = {
     "active_jobs.project": JOB_EXISTS,
     "ended_jobs.project": JOB_EXISTS,
     "ended_jobs.rank": CHANGED,
+    "checkpoints.job_id": CHANGED,
     **{
         f"{table}.{column}": CHANGED
         for table in ("active_tasks", "ended_tasks", "active_jobs", "ended_jobs")

@@ -7,7 +7,7 @@ must not be NULL: the server refuses it, and the engine decides about each job.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,16 @@ from detent.store import commit_body
 from detent.store.clock import Bound
 from detent.store.codec import encode, from_json, to_json
 from detent.store.event_template import ID, SECOND, VALUE
-from detent.store.job_sets import At, ClaimedRow, JobSet, Member, PlainRun, StartedRow, Taken
+from detent.store.job_sets import (
+    At,
+    ClaimedRow,
+    JobSet,
+    Member,
+    NewCheckpoint,
+    PlainRun,
+    StartedRow,
+    Taken,
+)
 from detent.store.postgres.claims import LaneFilter, Lanes
 from detent.store.postgres.connection import Query, Rows, named
 from detent.store.postgres.locks import Lock, share_names
@@ -117,6 +126,23 @@ class PostgresJobSets:
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
         (rows,) = self._writer.ask(READY["plain_runs"](ids=to_json(ids)))
         return [PlainRun._make(row) for row in rows]
+
+    def recorded(self, keys: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        wanted = [{"job_id": job_id, "name": name} for job_id, name in keys]
+        (rows,) = self._writer.ask(READY["checkpoints"](keys=to_json(wanted)))
+        return {(row[0], row[1]) for row in rows}
+
+    def record(self, checkpoints: Sequence[NewCheckpoint], nonces: Sequence[str]) -> None:
+        """Lock the jobs in the order of ids."""
+        rows = [
+            (*each.row, each.before, nonce) for each, nonce in zip(checkpoints, nonces, strict=True)
+        ]
+        queries, begin = [READY["lock_stepping"](ids=to_json([row[0] for row in rows]))], 0
+        for text, count in commit_body.encode_groups([each.text for each in checkpoints]):
+            own = to_json(rows[begin : begin + count])
+            begin += count
+            queries.append(READY["record_steps"](rows=own, events=count, body=text))
+        self._save([*self._writer.set_time(), *queries])
 
     def end(self, jobs: JobSet, members: Sequence[Member], nonces: Sequence[str]) -> None:
         """Lock the rows in the order of ids: first those of the tasks, which are the roots."""

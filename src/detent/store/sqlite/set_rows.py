@@ -4,7 +4,7 @@ The columns that a set changes follow from the decision of the kernel, so the st
 from them. Their texts repeat, and SQLite keeps them prepared.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import chain
@@ -19,6 +19,7 @@ from detent.store.job_sets import (
     ClaimedRow,
     JobSet,
     Member,
+    NewCheckpoint,
     PlainRun,
     StartedRow,
     Taken,
@@ -32,11 +33,18 @@ from detent.store.sqlite.commit_log import INSERT as INSERT_COMMITS
 from detent.store.sqlite.connection import Connection, array
 
 PLAIN_RUNS, USED_IDS = SQL["plain_runs"].text, SQL["used_ids"].text
+CHECKPOINTS, STEP_JOBS = SQL["checkpoints"].text, SQL["step_jobs"].text
 DELETE_JOBS, DELETE_TASKS = SQL["delete_jobs"].text, SQL["delete_tasks"].text
 #: How many rows one statement writes: as many as possible of each size.
 SIZES = (64, 16, 4, 1)
 #: The fields of a run that are not columns of its job's row.
 NOT_IN_ROWS = ("id", "job_id", "step")
+#: By the number of rows: the statement for new checkpoints.
+NEW_CHECKPOINTS = {
+    size: "INSERT INTO checkpoints (job_id, name, kind, step, done, value) VALUES "
+    + ", ".join(["(?, ?, ?, ?, ?, ?)"] * size)
+    for size in SIZES
+}
 #: What a member has in a list of rows, by the mark that represents it.
 GIVEN = {VALUE: "given.column2", SECOND: "given.column3"}
 
@@ -142,6 +150,36 @@ class SqliteJobSets:
             leases.lower(connection, connection.all(DELETE_JOBS, (array(_job_ids(jobs, members)),)))
             if jobs.task:
                 connection.all(DELETE_TASKS, (array([each.id for each in members]),))
+
+    def recorded(self, keys: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        return {(row[0], row[1]) for row in self._connection.many(CHECKPOINTS, keys)}
+
+    def record(self, checkpoints: Sequence[NewCheckpoint], nonces: Sequence[str]) -> None:  # noqa: ARG002
+        connection, begin = self._connection, 0
+        with self._transaction.saving():
+            for text, count in commit_body.encode_groups([each[2] for each in checkpoints]):
+                rows = [each[0] for each in checkpoints[begin : begin + count]]
+                begin += count
+                commit = self._append_body(text, count)
+                before = connection.changed
+                values = (f"{commit},", array([row[0] for row in rows]))
+                connection.all(STEP_JOBS, values)
+                if connection.changed - before != count:
+                    raise changed()
+                place = 0
+                for size in SIZES:
+                    while count - place >= size:
+                        some = chain.from_iterable(rows[place : place + size])
+                        connection.all(NEW_CHECKPOINTS[size], list(some))
+                        place += size
+
+    def _append_body(self, text: str, events: int) -> int:
+        """Write a commit; returns its id."""
+        position: int = self._connection.all(HEAD)[0][0] + 1
+        values = (position, self._transaction.now(), events, *commit_body.compressed(text))
+        self._connection.all(INSERT_COMMITS, values)
+        self._transaction.appended = True
+        return position
 
     def _append(
         self, jobs: JobSet, members: Sequence[Member]

@@ -131,10 +131,81 @@ def a_refused_completion_in_a_batch_writes_nothing(case: Case) -> None:
     assert complete_all(case, [held[3], held[6]]) == ["completed", "completed"]
 
 
+def record_all(case: Case, held: Sequence[Claimed], name: str) -> list[Any]:
+    """Record a checkpoint of each job in one batch, with its payload; returns values or codes."""
+    reports = [c.RecordCheckpoint(each.grant, name, each.payload) for each in held]
+    results = case.engine.execute([CommandRequest(report, PERSON) for report in reports])
+    return [each.code if isinstance(each, DetentError) else each.value for each in results]
+
+
+@check
+def checkpoints_of_a_batch_have_the_log_of_single_ones(case: Case) -> None:
+    submit_all(case, FIELDS[:5] * 2)
+    held = claim(case.engine, 10)
+    together, single = held[:5], held[5:]
+    for name in ("step-0", 'step "1"', "step-2"):
+        assert record_all(case, together, name) == [None] * 5
+        for each in single:
+            assert record_all(case, [each], name) == [None]
+    assert set(complete_all(case, held)) == {"completed"}
+    histories = []
+    for each in held:
+        job_id = each.grant.job_id
+        number = f'"number":{each.payload["number"]}'
+        histories.append(str(history(case, job_id)).replace(number, '"number":0'))
+        with case.store.read() as view:
+            found = [(one.name, one.kind, one.value) for one in view.job_checkpoints(job_id)]
+            assert view.version_of(job_id) == 9
+        names_of_steps = ("step-0", 'step "1"', "step-2")
+        assert sorted(found) == sorted((name, "step", each.payload) for name in names_of_steps)
+    assert len({_without_ids(each) for each in histories}) == 1
+
+
+def _without_ids(text: str) -> str:
+    return text.split("'run_started'", 1)[1]
+
+
+@check
+def a_refused_checkpoint_in_a_batch_writes_nothing(case: Case) -> None:
+    submit_all(case, FIELDS[:5] * 2)
+    held = claim(case.engine, 10)
+    stale = held[3]._replace(grant=held[3].grant._replace(fence=2))
+    foreign = held[6]._replace(grant=held[6].grant._replace(nonce="of-another-claim"))
+    answers = record_all(case, [*held[:3], stale, *held[4:6], foreign, *held[7:]], "step-0")
+    refused = [number for number, answer in enumerate(answers) if answer == "stale_fence"]
+    assert refused == [3, 6]
+    assert answers.count(None) == 8
+    assert [_recorded(case, each) for each in held] == [int(n not in refused) for n in range(10)]
+    assert record_all(case, [held[3], held[6]], "step-0") == [None, None]
+    assert set(complete_all(case, held)) == {"completed"}
+
+
+@check
+def a_used_name_in_a_batch_of_checkpoints_is_refused_alone(case: Case) -> None:
+    submit_all(case, FIELDS[:5] * 2)
+    held = claim(case.engine, 10)
+    assert record_all(case, held[8:9], "step-0") == [None]
+    answers = record_all(case, held, "step-0")
+    assert (answers[8], answers.count(None)) == ("name_used_twice", 9)
+    assert [_recorded(case, each) for each in held] == [1] * 10
+    assert set(complete_all(case, held)) == {"completed"}
+
+
+def _recorded(case: Case, each: Claimed) -> int:
+    """The number of the checkpoints of a job, in its rows and in the log."""
+    job_id = each.grant.job_id
+    with case.store.read() as view:
+        found = names(view, job_id).count("checkpoint_recorded")
+        assert len(list(view.job_checkpoints(job_id))) == found
+    return found
+
+
 @check
 def a_job_of_a_batch_is_deleted_alone(case: Case) -> None:
     ids = submit_all(case, FIELDS[:5])
-    complete_all(case, claim(case.engine, 5))
+    held = claim(case.engine, 5)
+    record_all(case, held, "step-0")
+    complete_all(case, held)
     blanks_one(case, c.DeleteJob(ids[2]), {ids[2]})
     blanks_one(case, c.DeleteJob(ids[3]), {ids[3]})
 

@@ -30,12 +30,13 @@ SELECT current_setting('detent.now')::bigint AS now;
 INSERT INTO arrivals (lane, project, key, rank)
 SELECT :lane, :project, :key, current_setting('detent.now')::bigint + :offset::bigint;
 
--- Plain jobs after their first claim; see job_sets.py. The other columns follow from the versions.
+-- Plain jobs after their first claim, and after up to MAX_STEPS durable steps; see job_sets.py. The other columns follow
+-- from the versions: if each event after the claim has recorded a checkpoint, nothing else has happened.
 -- name: plain_runs
-SELECT jobs.id, jobs.project, jobs.nonce, jobs.plain
+SELECT jobs.id, jobs.project, jobs.nonce, jobs.plain, jobs.version - 4 AS steps
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT id, project, nonce,
+    SELECT id, project, nonce, version,
         CASE
             WHEN task_id IS NULL THEN options
             ELSE (
@@ -47,11 +48,56 @@ CROSS JOIN LATERAL (
             )
         END AS plain
     FROM active_jobs
-    WHERE active_jobs.id = wanted.id AND version = 4 AND state = 'running' AND fence = 1
+    WHERE active_jobs.id = wanted.id AND version BETWEEN 4 AND 14 AND state = 'running' AND fence = 1 AND runs = 1
         AND parent_job_id IS NULL AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL
     OFFSET 0
 ) AS jobs
-WHERE jobs.plain IS NOT NULL;
+WHERE jobs.plain IS NOT NULL
+    AND (
+        jobs.version = 4
+        OR jobs.version = 4 + (SELECT count(*) FROM checkpoints WHERE job_id = jobs.id AND kind = 'step')
+    );
+
+-- The jobs of new checkpoints. They are locked before the next statement reads them and allocates the commit id.
+-- name: lock_stepping
+SELECT count(*) AS locked
+FROM (
+    SELECT id FROM active_jobs
+    WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids))) ORDER BY id FOR UPDATE
+) AS jobs;
+
+-- Checkpoints of plain jobs. If a job is not as it was given, the `job_id` of its checkpoint is NULL.
+-- name: record_steps
+WITH given AS MATERIALIZED (
+    SELECT own ->> 0 AS job_id, own ->> 1 AS name, own ->> 2 AS kind, own ->> 3 AS step, (own ->> 4)::boolean AS done,
+        own ->> 5 AS value, (own ->> 6)::integer AS before, own ->> 7 AS nonce
+    FROM json_array_elements(:rows) AS rows (own)
+),
+held AS MATERIALIZED (
+    SELECT jobs.id, given.name, given.kind, given.step, given.done, given.value
+    FROM given
+    LEFT JOIN LATERAL (
+        SELECT active_jobs.id FROM active_jobs
+        WHERE active_jobs.id = given.job_id AND active_jobs.version = given.before AND active_jobs.fence = 1
+            AND active_jobs.nonce = given.nonce AND active_jobs.run_state = 'running'
+            AND active_jobs.lease_id IS NOT NULL
+        OFFSET 0
+    ) AS jobs ON true
+),
+mark AS MATERIALIZED (
+    SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('commit_ids') END AS id,
+        current_setting('detent.now')::bigint AS at
+),
+logged AS (
+    INSERT INTO commits (id, at, events, body) SELECT mark.id, mark.at, :events::integer, :body FROM mark
+),
+stepped AS (
+    UPDATE active_jobs SET version = active_jobs.version + 1, commits = active_jobs.commits || ',' || mark.id
+    FROM mark
+    WHERE active_jobs.id = ANY (ARRAY(SELECT held.id FROM held))
+)
+INSERT INTO checkpoints (job_id, name, kind, step, done, value)
+SELECT held.id, held.name, held.kind, held.step, held.done, held.value FROM held;
 
 -- The root of a plain job that ends, if it is a task. It is locked before the next statement reads its dependents.
 -- name: lock_plain_tasks

@@ -144,7 +144,8 @@ SELECT
 FROM active_jobs
 WHERE id = :id AND version = coalesce(:before, version);
 
--- Plain jobs after their first claim; see job_sets.py. The other columns follow from the versions.
+-- Plain jobs after their first claim, and after up to MAX_STEPS durable steps; see job_sets.py. The other columns follow
+-- from the versions: if each event after the claim has recorded a checkpoint, nothing else has happened.
 -- name: plain_runs
 SELECT id, project, nonce,
     CASE
@@ -156,10 +157,22 @@ SELECT id, project, nonce,
                 AND depends_on = '[]' AND budget IS NULL AND active_tasks.job_id = active_jobs.id
                 AND NOT EXISTS (SELECT TRUE FROM dependencies WHERE dependencies.depends_on = active_tasks.id)
         )
-    END AS plain
+    END AS plain,
+    version - 4 AS steps
 FROM carray(:ids) AS wanted CROSS JOIN active_jobs ON active_jobs.id = wanted.value
-WHERE version = 4 AND state = 'running' AND fence = 1 AND parent_job_id IS NULL
-    AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL AND plain IS NOT NULL;
+WHERE version BETWEEN 4 AND 14 AND state = 'running' AND fence = 1 AND runs = 1 AND parent_job_id IS NULL
+    AND not_before = 0 AND run_state = 'running' AND lease_id IS NOT NULL AND plain IS NOT NULL
+    AND (
+        version = 4
+        OR version = 4 + (
+            SELECT count(*) FROM checkpoints WHERE job_id = active_jobs.id AND kind = 'step'
+        )
+    );
+
+-- The jobs were read as plain ones in this transaction.
+-- name: step_jobs
+UPDATE active_jobs SET version = version + 1, commits = commits || :commits
+WHERE id IN (SELECT value FROM carray(:ids));
 
 -- name: reopen_jobs
 INSERT INTO active_jobs (

@@ -1,0 +1,150 @@
+"""Checkpoints of plain jobs are written as sets; every other one is decided by itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from detent.engine import CommandRequest
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.store.job_sets import MAX_STEPS
+from detent.store.sqlite.set_rows import SqliteJobSets
+from tests.engine.test_job_sets import PLAIN, Claim, Person, opened
+
+WORKER = c.Actor("worker:w1")
+
+
+class Workflows:
+    """Six claimed jobs, whose checkpoints and ends are written in batches."""
+
+    def __init__(self, person: Person, **fields: Any) -> None:
+        self.person, self.engine = person, person.engine
+        person.do([PLAIN._replace(**fields)] * 6)
+        person.do(Claim("w1", "n1", 6))
+        #: The sets that were written: the operation and the number of jobs.
+        self.written: list[tuple[str, int]] = []
+
+    def do(self, *commands: c.Command) -> list[Any]:
+        """Execute a batch; returns values, and the codes of refusals."""
+        results = self.engine.execute([CommandRequest(command, WORKER) for command in commands])
+        return [each.code if isinstance(each, DetentError) else each.value for each in results]
+
+    def steps(self, name: str) -> list[Any]:
+        return [c.RecordCheckpoint(each.grant, name, {"n": 1}) for each in self.person.held]
+
+    def end(self) -> list[Any]:
+        return self.do(
+            *(c.CompleteRun(each.grant, f"{each.grant.job_id}-r1", 1) for each in self.person.held)
+        )
+
+    def names(self, number: int) -> list[str]:
+        """The names of the events of a job."""
+        job_id = self.person.held[number].grant.job_id
+        with self.engine.store.read() as view:
+            return [each.name for each in view.events(0, 100, stream=job_id)]
+
+
+@pytest.fixture(params=["", "board"])
+def workflows(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workflows]:
+    record, end = SqliteJobSets.record, SqliteJobSets.end
+    with opened(tmp_path / "detent.db", sets=True) as person:
+        made = Workflows(person, lifecycle=request.param)
+
+        def note_record(self: SqliteJobSets, some: Any, *more: Any) -> None:
+            made.written.append(("record", len(some)))
+            record(self, some, *more)
+
+        def note_end(self: SqliteJobSets, jobs: Any, some: Any, *more: Any) -> None:
+            made.written.append(("end", len(some)))
+            end(self, jobs, some, *more)
+
+        with (
+            patch.object(SqliteJobSets, "record", note_record),
+            patch.object(SqliteJobSets, "end", note_end),
+        ):
+            yield made
+
+
+def test_workflows_are_written_as_sets(workflows: Workflows) -> None:
+    for number in range(5):
+        assert workflows.do(*workflows.steps(f"step-{number}")) == [None] * 6
+    assert workflows.end() == ["completed"] * 6
+    assert workflows.written == [("record", 6)] * 5 + [("end", 6)]
+    for number in range(6):
+        assert workflows.names(number)[4:] == [
+            *["checkpoint_recorded"] * 5,
+            *("run_succeeded", "job_completed"),
+        ]
+
+
+def test_checkpoints_of_different_versions_share_a_commit(workflows: Workflows) -> None:
+    steps = [workflows.steps(f"step-{number}") for number in range(2)]
+    workflows.do(*steps[0][:4])
+    with workflows.engine.store.read() as view:
+        before = view.head()
+    workflows.do(*steps[1][:4], *steps[0][4:])
+    assert workflows.written == [("record", 4), ("record", 6)]
+    with workflows.engine.store.read() as view:
+        assert (view.head(), view.commit_boundary(before + 5)) == (before + 6, before)
+
+
+def test_a_name_that_was_used_is_refused_alone(workflows: Workflows) -> None:
+    first, *others = workflows.steps("step-0")
+    workflows.do(first)
+    assert workflows.do(first, *others) == ["name_used_twice", *[None] * 5]
+    assert workflows.written == [("record", 5)]
+    assert workflows.names(0)[4:] == ["checkpoint_recorded"]
+
+
+def test_a_stale_grant_is_refused_alone(workflows: Workflows) -> None:
+    steps = workflows.steps("step-0")
+    for number, change in ((1, {"fence": 2}), (3, {"nonce": "of-another-claim"})):
+        grant = steps[number].grant._replace(**change)
+        steps[number] = c.RecordCheckpoint(grant, "step-0", 1)
+    assert workflows.do(*steps) == [None, "stale_fence", None, "stale_fence", None, None]
+    assert workflows.written == [("record", 4)]
+    assert workflows.names(1)[4:] == []
+
+
+def test_two_checkpoints_of_a_job_in_a_batch_keep_their_order(workflows: Workflows) -> None:
+    commands = [*workflows.steps("step-0"), workflows.steps("step-1")[0]]
+    assert workflows.do(*commands) == [None] * 7
+    assert workflows.written == []
+    assert workflows.names(0)[4:] == ["checkpoint_recorded"] * 2
+
+
+@pytest.mark.parametrize("other", ["progress", "effect", "cancel"])
+def test_a_job_to_which_something_else_happened_is_not_in_a_set(
+    workflows: Workflows, other: str
+) -> None:
+    grant = workflows.person.held[0].grant
+    commands: dict[str, c.Command] = {
+        "progress": c.ReportProgress(grant, f"{grant.job_id}-r1", 0.5, "half"),
+        "effect": c.BeginEffect(grant, "mail", "ask"),
+        "cancel": c.CancelJob(grant.job_id, "no more"),
+    }
+    workflows.do(*workflows.steps("step-0"))
+    workflows.do(commands[other])
+    workflows.do(*workflows.steps("step-1"))
+    workflows.end()
+    assert workflows.written == [("record", 6), ("record", 5), ("end", 5)]
+
+
+def test_a_long_workflow_continues_on_the_general_path(workflows: Workflows) -> None:
+    for number in range(MAX_STEPS + 3):
+        assert workflows.do(*workflows.steps(f"step-{number}")) == [None] * 6
+    assert workflows.end() == ["completed"] * 6
+    assert workflows.written == [("record", 6)] * MAX_STEPS
+    assert workflows.names(5)[4:-2] == ["checkpoint_recorded"] * (MAX_STEPS + 3)
+
+
+def test_a_value_that_is_not_json_is_refused_alone(workflows: Workflows) -> None:
+    steps = workflows.steps("step-0")
+    steps[2] = c.RecordCheckpoint(steps[2].grant, "step-0", object())
+    answers = workflows.do(*steps)
+    assert [answer for answer in answers if answer is not None] == ["invalid"]
+    assert workflows.names(2)[4:] == []
+    assert workflows.names(3)[4:] == ["checkpoint_recorded"]
