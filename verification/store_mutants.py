@@ -11,11 +11,12 @@ from unittest.mock import patch
 
 from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
-from detent.engine.plain_jobs import SetPlan
+from detent.engine.plain_jobs import PlainClaims, SetPlan
+from detent.engine.types import CommandRequest
 from detent.kernel.commands import RecordCheckpoint
 from detent.store import commit_body
 from detent.store.clock import HostClock
-from detent.store.job_sets import JobSet
+from detent.store.job_sets import JobSet, NewCheckpoint
 from detent.store.logged_commit import LoggedCommit, RecentCommits
 from detent.store.postgres import set_rows
 from detent.store.postgres.connection import Query, named
@@ -25,6 +26,7 @@ from detent.store.sqlite import leases
 from detent.store.sqlite import set_rows as sqlite_set_rows
 from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
+from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.work_rows import JobRows
 
 Patches = Iterator[Any]
@@ -93,13 +95,33 @@ def refused_completion_is_in_the_body() -> Patches:
 
 
 def checkpoint_set_ignores_the_fence() -> Patches:
-    """A set of checkpoints is written without a check of fence and nonce."""
-    is_held = plain_jobs._is_held
+    """A set of checkpoints is written without a check of the fences in the grants."""
+    find = SetPlan._find_reports
 
-    def unchecked(row: Any, command: Any) -> bool:
-        return isinstance(command, RecordCheckpoint) or is_held(row, command)
+    def unchecked(self: SetPlan, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+        find(self, list(map(_with_the_first_fence, requests)), known)
 
-    yield patch.object(plain_jobs, "_is_held", unchecked)
+    yield patch.object(SetPlan, "_find_reports", unchecked)
+
+
+def _with_the_first_fence(request: CommandRequest) -> CommandRequest:
+    command = request.command
+    if not isinstance(command, RecordCheckpoint):
+        return request
+    grant = command.grant._replace(fence=1)
+    again = RecordCheckpoint(grant, command.name, command.value, command.step)
+    return request._replace(command=again)
+
+
+def checkpoint_set_ignores_the_nonce() -> Patches:
+    """A set of checkpoints is written without a check of the nonces of the claims."""
+    record = SqliteJobSets.record
+
+    def unchecked(self: SqliteJobSets, checkpoints: Sequence[NewCheckpoint], _: Any) -> None:
+        found: dict[str, str] = dict(self._connection.all("SELECT id, nonce FROM active_jobs"))
+        record(self, checkpoints, [found[each.row[0]] for each in checkpoints])
+
+    yield patch.object(SqliteJobSets, "record", unchecked)
 
 
 def checkpoint_set_ignores_used_names() -> Patches:
@@ -109,7 +131,6 @@ def checkpoint_set_ignores_used_names() -> Patches:
         for size, text in sqlite_set_rows.NEW_CHECKPOINTS.items()
     }
     yield patch.object(sqlite_set_rows, "NEW_CHECKPOINTS", replaced)
-    yield patch.object(sqlite_set_rows.SqliteJobSets, "recorded", lambda *_: ())
 
 
 def template_loses_values() -> Patches:
@@ -254,6 +275,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     memo_signature_lacks_the_priority: "equal_jobs_in_a_batch_keep_what_differs",
     refused_completion_is_in_the_body: "a_refused_completion_in_a_batch_writes_nothing",
     checkpoint_set_ignores_the_fence: "a_refused_checkpoint_in_a_batch_writes_nothing",
+    checkpoint_set_ignores_the_nonce: "a_refused_checkpoint_in_a_batch_writes_nothing",
     checkpoint_set_ignores_used_names: "a_used_name_in_a_batch_of_checkpoints_is_refused_alone",
     template_loses_values: "jobs_of_a_batch_have_the_log_of_a_single_job",
     blanking_touches_a_row_of_the_template: "a_task_of_a_batch_is_deleted_alone",
@@ -267,7 +289,11 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
 }
 #: Mutants of what the engine does with sets, whatever the store is.
-OF_SETS = ("memo-signature-lacks-the-priority", "refused-completion-is-in-the-body")
+OF_SETS = (
+    "memo-signature-lacks-the-priority",
+    "refused-completion-is-in-the-body",
+    "checkpoint-set-ignores-the-fence",
+)
 
 
 @contextmanager

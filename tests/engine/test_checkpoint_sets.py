@@ -7,7 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from detent.engine import CommandRequest
+from detent.engine import CommandRequest, Engine
+from detent.engine.job_forms import Recorded
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.store.job_sets import MAX_STEPS
@@ -105,8 +106,41 @@ def test_a_stale_grant_is_refused_alone(workflows: Workflows) -> None:
         grant = steps[number].grant._replace(**change)
         steps[number] = c.RecordCheckpoint(grant, "step-0", 1)
     assert workflows.do(*steps) == [None, "stale_fence", None, "stale_fence", None, None]
-    assert workflows.written == [("record", 4)]
-    assert workflows.names(1)[4:] == []
+    assert workflows.written == [("record", 5), ("record", 4)]  # the first one is refused
+    assert workflows.names(1)[4:] == workflows.names(3)[4:] == []
+
+
+def test_jobs_of_another_process_are_read_first(workflows: Workflows) -> None:
+    """The engine does not remember jobs that it has not claimed."""
+    workflows.engine = Engine(workflows.engine.store)
+    first, *others = workflows.steps("step-0")
+    workflows.do(first)
+    assert workflows.do(first, *others) == ["name_used_twice", *[None] * 5]
+    assert workflows.written == [("record", 5)]
+    workflows.engine = Engine(workflows.engine.store)
+    assert workflows.do(*workflows.steps("step-1")) == [None] * 6
+    assert workflows.end() == ["completed"] * 6
+    assert workflows.written == [("record", 5), ("record", 6), ("end", 6)]
+
+
+def test_a_single_checkpoint_is_a_set_if_its_signature_was_used_before(
+    workflows: Workflows,
+) -> None:
+    steps = workflows.steps("step-0")
+    for step in steps[:3]:
+        assert workflows.do(step) == [None]
+    assert workflows.written == [("record", 1)] * 2
+    assert workflows.do(workflows.steps("step-1")[2]) == [None]
+    assert workflows.do(steps[2]) == ["name_used_twice"]
+    assert workflows.names(2)[4:] == ["checkpoint_recorded"] * 2
+
+
+def test_signatures_of_single_checkpoints_are_forgotten(workflows: Workflows) -> None:
+    known = workflows.engine._plain
+    with patch("detent.engine.plain_jobs.MAX_FORMS", 2):
+        for number in range(3):
+            assert not known.was_used(Recorded(f"worker:{number}", "barn", "{}", None))
+    assert len(known._used) == 1
 
 
 def test_two_checkpoints_of_a_job_in_a_batch_keep_their_order(workflows: Workflows) -> None:
@@ -130,7 +164,9 @@ def test_a_job_to_which_something_else_happened_is_not_in_a_set(
     workflows.do(commands[other])
     workflows.do(*workflows.steps("step-1"))
     workflows.end()
-    assert workflows.written == [("record", 6), ("record", 5), ("end", 5)]
+    assert workflows.written == [("record", 6), ("record", 6), ("record", 5), ("end", 5)]
+    recorded = workflows.names(0).count("checkpoint_recorded")
+    assert (recorded, workflows.names(5)[4:6]) == (2, ["checkpoint_recorded"] * 2)
 
 
 def test_a_long_workflow_continues_on_the_general_path(workflows: Workflows) -> None:

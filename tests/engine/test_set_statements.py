@@ -33,7 +33,7 @@ def test_statements_of_sets_find_rows_by_index(tmp_path: Path) -> None:
     kinds = {re.sub(r"\W.*", "", text) for text in texts}
     assert kinds == {"INSERT", "UPDATE", "DELETE"}
     for text in texts:
-        values = [None] * len(set(re.findall(r"\?\d+", text)))
-        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values or [None])]
+        values = [None] * len(set(re.findall(r"\?\d+|:\w+", text)))
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
         assert not [line for line in plan if re.match(r"SCAN (active|ended)_", line)], plan
     database.close()

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from detent import failpoints
 from detent.engine.checkpoint_forms import checkpoint_form_of
-from detent.engine.job_forms import Completed, Form, Recorded, Signature, ToClaim, form_of
+from detent.engine.job_forms import (
+    MAX_FORMS,
+    Completed,
+    Form,
+    Recorded,
+    Signature,
+    ToClaim,
+    form_of,
+)
 from detent.engine.plain_submissions import is_simple, plain_submission
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
@@ -70,6 +78,8 @@ class PlainClaims:
         self._last: dict[Any, tuple[str, str]] = {}
         #: What `_held` has after the commit of the present batch.
         self._recorded: dict[str, PlainWork] = {}
+        #: The signatures of single checkpoints. A form is not derived for a single use.
+        self._used: set[Recorded] = set()
 
     def add(self, ids: Iterable[str], found: tuple[str, str]) -> None:
         if len(self._held) > MAX_REMEMBERED:
@@ -78,6 +88,15 @@ class PlainClaims:
 
     def pop(self, job_id: str) -> PlainWork | None:
         return self._held.pop(job_id, None)
+
+    def was_used(self, signature: Recorded) -> bool:
+        """Whether there was a single checkpoint of this signature before."""
+        if signature in self._used:
+            return True
+        if len(self._used) >= MAX_FORMS:
+            self._used.clear()
+        self._used.add(signature)
+        return False
 
     def record(self, jobs: dict[str, PlainWork]) -> None:
         """Remember these jobs if the batch is committed."""
@@ -134,9 +153,8 @@ class SetPlan:
             if form.example_task is not None:
                 self.tasks.update([member[0] for member in members])
         ids = [new.row[0] for new, _ in self._checkpoints.values()]
-        # Without reads, a single one is a set too: it takes one round trip.
-        fewest = 1 if self.sets.remote else FEWEST
-        self.records = len(ids) >= fewest and is_simple(ids)
+        # Nothing must be read, so that a single one is a set too.
+        self.records = bool(ids) and is_simple(ids)
         if self.records:
             self.places.update(self._checkpoints)
             self.jobs.update(ids)
@@ -177,7 +195,7 @@ class SetPlan:
             ):
                 continue
             found = known.pop(command.grant[0])
-            if found is None:
+            if found is None or (type(command) is c.CompleteRun and not self.sets.remote):
                 self.unknown.append(place)
             elif command.grant[1] == 1:
                 if isinstance(command, c.RecordCheckpoint):
@@ -204,7 +222,10 @@ class SetPlan:
     def _add_checkpoint(self, place: int, command: c.RecordCheckpoint, found: PlainWork) -> None:
         project, plain, steps = found
         actor = self._requests[place].actor.name
-        form = checkpoint_form_of(Recorded(actor, project, plain, command.step))
+        signature = Recorded(actor, project, plain, command.step)
+        if len(self._requests) < FEWEST and not self._known.was_used(signature):
+            return
+        form = checkpoint_form_of(signature)
         if form is None or steps >= MAX_STEPS or "\0" in command.name:
             return
         try:
@@ -250,8 +271,7 @@ class SetPlan:
         commands: list[Any] = [self._requests[place].command for place in self._checkpoints]
         new = [each for each, _ in self._checkpoints.values()]
         self.sets.record(new, [command.grant[2] for command in commands])
-        if self.sets.remote:
-            self._known.record({each.row[0]: job for each, job in self._checkpoints.values()})
+        self._known.record({each.row[0]: job for each, job in self._checkpoints.values()})
 
 
 def _planned(
@@ -305,8 +325,7 @@ def claim(
             jobs, tasks = sets.claim(form.written(nonce), own, lease_us)
             now = tx.now()
             claimed.update(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
-            if sets.remote:
-                known.add(ids, found)
+            known.add(ids, found)
     return claimed
 
 

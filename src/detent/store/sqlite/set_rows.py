@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
+import apsw
+
 from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
 from detent.store.codec import from_json
@@ -154,24 +156,34 @@ class SqliteJobSets:
     def recorded(self, keys: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
         return {(row[0], row[1]) for row in self._connection.many(CHECKPOINTS, keys)}
 
-    def record(self, checkpoints: Sequence[NewCheckpoint], nonces: Sequence[str]) -> None:  # noqa: ARG002
-        connection, begin = self._connection, 0
+    def record(self, checkpoints: Sequence[NewCheckpoint], nonces: Sequence[str]) -> None:
+        expected = {
+            (row[0], before + 1, nonce)
+            for (row, before, _), nonce in zip(checkpoints, nonces, strict=True)
+        }
+        found: list[Any] = []
+        begin = 0
         with self._transaction.saving():
             for text, count in commit_body.encode_groups([each[2] for each in checkpoints]):
                 rows = [each[0] for each in checkpoints[begin : begin + count]]
                 begin += count
                 commit = self._append_body(text, count)
-                before = connection.changed
                 values = (f"{commit},", array([row[0] for row in rows]))
-                connection.all(STEP_JOBS, values)
-                if connection.changed - before != count:
-                    raise changed()
-                place = 0
-                for size in SIZES:
-                    while count - place >= size:
-                        some = chain.from_iterable(rows[place : place + size])
-                        connection.all(NEW_CHECKPOINTS[size], list(some))
-                        place += size
+                found += self._connection.all(STEP_JOBS, values)
+                self._insert_checkpoints(rows)
+            if len(found) != len(checkpoints) or expected != set(found):
+                raise changed()
+
+    def _insert_checkpoints(self, rows: Sequence[Sequence[Any]]) -> None:
+        place = 0
+        try:
+            for size in SIZES:
+                while len(rows) - place >= size:
+                    some = chain.from_iterable(rows[place : place + size])
+                    self._connection.all(NEW_CHECKPOINTS[size], list(some))
+                    place += size
+        except apsw.ConstraintError:  # the name of one was used before
+            raise changed() from None
 
     def _append_body(self, text: str, events: int) -> int:
         """Write a commit; returns its id."""

@@ -169,10 +169,11 @@ WHERE version BETWEEN 4 AND 14 AND state = 'running' AND fence = 1 AND runs = 1 
         )
     );
 
--- The jobs were read as plain ones in this transaction.
+-- The jobs of new checkpoints, if they are running under their first claim.
 -- name: step_jobs
 UPDATE active_jobs SET version = version + 1, commits = commits || :commits
-WHERE id IN (SELECT value FROM carray(:ids));
+WHERE id IN (SELECT value FROM carray(:ids)) AND fence = 1 AND run_state = 'running' AND lease_id IS NOT NULL
+RETURNING id, version, nonce;
 
 -- name: reopen_jobs
 INSERT INTO active_jobs (
