@@ -33,15 +33,15 @@ class CheckpointForm(NamedTuple):
     done: bool
 
     def written(
-        self, job_id: str, version: int, name: tuple[str, str], value: str
+        self, job_id: str, version: int, name: str, name_text: str, value_text: str
     ) -> NewCheckpoint:
-        """A checkpoint; `version` is that of its event, `name` is a text and its JSON text."""
+        """A checkpoint; `version` is that of its event, the last two are JSON texts."""
+        after_version, after_name, after_value, kind, step, done = self
         text = (
-            f'["{job_id}",{version},{self.after_version}{name[1]}{self.after_name}'
-            f"{value}{self.after_value}"
+            f'["{job_id}",{version},{after_version}{name_text}{after_name}{value_text}{after_value}'
         )
-        row = (job_id, name[0], self.kind, self.step, self.done, value)
-        return NewCheckpoint(row, version - 1, text)
+        row = (job_id, name, kind, step, done, value_text)
+        return tuple.__new__(NewCheckpoint, (row, version - 1, text))
 
 
 @lru_cache(MAX_FORMS)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.checkpoint_forms import checkpoint_form_of
+from detent.engine.checkpoint_forms import CheckpointForm, checkpoint_form_of
 from detent.engine.job_forms import (
     MAX_FORMS,
     Completed,
@@ -24,7 +24,7 @@ from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
-from detent.store.codec import to_json
+from detent.store.codec import NOT_JSON, encode, to_json
 from detent.store.event_template import ID
 from detent.store.job_sets import (
     CLAIMED,
@@ -133,6 +133,8 @@ class SetPlan:
         self._found: dict[Signature, tuple[list[int], list[Member], list[str]]] = {}
         #: By place in the batch: a checkpoint, and the job after it.
         self._checkpoints: dict[int, tuple[NewCheckpoint, PlainWork]] = {}
+        #: The form of the last checkpoint, with its signature. Most have the same one.
+        self._form: tuple[Any, CheckpointForm | None] = (None, None)
         #: The places of reports about jobs that must be read first.
         self.unknown: list[int] = []
         if len(requests) >= FEWEST:
@@ -221,19 +223,24 @@ class SetPlan:
 
     def _add_checkpoint(self, place: int, command: c.RecordCheckpoint, found: PlainWork) -> None:
         project, plain, steps = found
-        actor = self._requests[place].actor.name
-        signature = Recorded(actor, project, plain, command.step)
-        if len(self._requests) < FEWEST and not self._known.was_used(signature):
-            return
-        form = checkpoint_form_of(signature)
-        if form is None or steps >= MAX_STEPS or "\0" in command.name:
+        key = (self._requests[place].actor.name, project, plain, command.step)
+        if key != self._form[0]:
+            self._form = (key, self._checkpoint_form(Recorded(*key)))
+        form, name = self._form[1], command.name
+        if form is None or steps >= MAX_STEPS or "\0" in name:
             return
         try:
-            name, value = to_json(command.name), to_json(command.value)
-        except Invalid:
+            texts = encode(name).decode(), encode(command.value).decode()
+        except NOT_JSON:  # the general path refuses it
             return
-        new = form.written(command.grant[0], CLAIMED + steps + 1, (command.name, name), value)
-        self._checkpoints[place] = (new, PlainWork(project, plain, steps + 1))
+        after = tuple.__new__(PlainWork, (project, plain, steps + 1))
+        new = form.written(command.grant[0], CLAIMED + steps + 1, name, *texts)
+        self._checkpoints[place] = (new, after)
+
+    def _checkpoint_form(self, signature: Recorded) -> CheckpointForm | None:
+        if len(self._requests) < FEWEST and not self._known.was_used(signature):
+            return None
+        return checkpoint_form_of(signature)
 
     def _add(self, signature: Signature, place: int, member: Member, nonce: str = "") -> None:
         found = self._found.get(signature)
