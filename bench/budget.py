@@ -18,13 +18,10 @@ from bench import jobs
 from bench.harness import Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from detent.engine import batch, claims
-from detent.engine.changeset import ChangeSet
 from detent.store.postgres.connection import Connection as PostgresConnection
-from detent.store.postgres.reader import PostgresReader
-from detent.store.postgres.writer import PostgresWriter
+from detent.store.postgres.set_rows import PostgresJobSets
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reader import SqliteReader
-from detent.store.sqlite.writer import SqliteWriter
+from detent.store.sqlite.set_rows import SqliteJobSets
 
 BATCH = 100
 REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit, wall clock"
@@ -35,9 +32,7 @@ WITHOUT = "all, without timers"
 #: Functions by the part that they are: whose, and what they are called.
 Places = dict[str, tuple[tuple[Any, str], ...]]
 ENGINE: Places = {
-    "decide": ((batch, "decide"), (claims, "decide")),
-    "change set": ((ChangeSet, "add"), (ChangeSet, "rows")),
-    "load": ((batch, "load"), (claims, "load")),
+    "plan": ((batch, "SetPlan"),),
     "choose": ((claims, "_choose"),),
 }
 
@@ -53,8 +48,7 @@ class Store(NamedTuple):
 KINDS = {
     "sqlite": Store(
         {
-            "save": ((SqliteWriter, "save"),),
-            "payloads": ((SqliteReader, "payloads"),),
+            "sets": tuple((SqliteJobSets, name) for name in ("insert", "claim", "end")),
             SQL: ((Connection, "many"),),
         },
         (Connection, "all"),
@@ -62,8 +56,7 @@ KINDS = {
     ),
     "postgres": Store(
         {
-            "save": ((PostgresWriter, "save"),),
-            "payloads": ((PostgresReader, "payloads"),),
+            "sets": tuple((PostgresJobSets, name) for name in ("insert", "claim", "end", "take")),
         },
         (PostgresConnection, "run"),
         (TRIPS, REST, SERVER),

@@ -183,12 +183,9 @@ def _unit(entry: Mapping[str, Any], aim: Mapping[str, Any]) -> str:
 #: The parts of the CPU time of a job.
 PARTS = {
     "all, without timers": "everything, measured again without the timers",
-    "decide": "the kernel: three commands and their events",
-    "change set": "converting decisions to rows",
-    "load": "converting rows to entities",
+    "plan": "finding equal commands, and what the kernel has decided about such commands",
     "choose": "selecting the jobs of a claim, without its SQL",
-    "save": "converting rows to SQL parameters",
-    "payloads": "loading the payloads of claimed jobs",
+    "sets": "making statements and the body of the commit",
     "SQL": "executing the statements in SQLite",
     "round trips": "building and sending statements, and reading their results",
     "commit": "CPU time of the commit",

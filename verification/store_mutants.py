@@ -289,11 +289,7 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
 }
 #: Mutants of what the engine does with sets, whatever the store is.
-OF_SETS = (
-    "memo-signature-lacks-the-priority",
-    "refused-completion-is-in-the-body",
-    "checkpoint-set-ignores-the-fence",
-)
+OF_SETS = ("memo-signature-lacks-the-priority", "checkpoint-set-ignores-the-fence")
 
 
 @contextmanager

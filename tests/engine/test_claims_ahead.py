@@ -118,15 +118,18 @@ def test_a_pause_holds_for_claims_ahead() -> None:
     assert len(claimed(engine, 0, Ahead(COSTS, 1.0, 100))) == 5
 
 
-def test_a_claim_of_unseen_jobs_is_bounded_by_the_longest_runs_and_by_the_share() -> None:
-    def most(intents: tuple[str, ...] | None, workers: int = 1, seconds: float = 0.04) -> int:
-        ahead = Ahead(COSTS, seconds, 30, workers)
-        return ClaimRequest("w", "n", 8, intents, ahead=ahead).most_unseen
+def test_jobs_that_are_not_read_first_are_claimed_in_parts() -> None:
+    """For the slots, then for short runs: bounded by the longest of them, and by the share."""
 
-    assert most(("tiny",)) == 8 + 30
-    assert most(("tiny", "short")) == 8 + 10
-    assert most(("tiny",), workers=3) == 8 + 10
-    assert most(("tiny",), seconds=0.0) == 8
-    assert most(INTENTS) == 8, "a long run may be among them"
-    assert most(None) == 8
-    assert ClaimRequest("w", "n", 8, ("tiny",)).most_unseen == 8
+    def parts(limit: int, intents: tuple[str, ...] | None, workers: int = 1) -> list[Any]:
+        ahead = Ahead(COSTS, 0.04, 30, workers)
+        request = ClaimRequest("w", "n", limit, intents, ahead=ahead)
+        return [(part.limit, part.intents) for part in request.parts()]
+
+    assert parts(8, ("tiny", "short")) == [(18, ("tiny", "short"))]
+    assert parts(8, INTENTS) == [(8, INTENTS), (10, ["tiny", "short"])]
+    assert parts(0, INTENTS) == [(10, ["tiny", "short"])]
+    assert parts(8, None, workers=3) == [(8, None), (3, ["tiny", "short"])]
+    assert parts(8, INTENTS, workers=20) == [(8, INTENTS)]
+    plain = ClaimRequest("w", "n", 8, INTENTS)
+    assert list(plain.parts()) == [plain]

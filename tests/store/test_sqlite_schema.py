@@ -180,7 +180,7 @@ def test_auditors_can_query_events_with_sql(path: Path) -> None:
     do(engine, c.DeleteJob(finished(engine)))
     finished(engine)
     with store.read() as view:
-        logged = [tuple(event) for event in view.events(0, 100)]
+        logged = [(*event[:-1], event[-1] and event[-1].hex()) for event in view.events(0, 100)]
     store.close()
     names = ", ".join(LoggedEvent._fields)
     auditor = readable(apsw.Connection(str(path)))

@@ -71,7 +71,7 @@ def commit_id_before_the_locks() -> Patches:
 def feed_of_unsequenced_commits() -> Patches:
     """The feed reads commits in the order of their ids, whether or not they have a position."""
     text = (
-        b"SELECT id, at, body FROM commits WHERE id > $1::bigint"
+        b"SELECT id, at, events, body FROM commits WHERE id > $1::bigint"
         b" AND $2::bigint > 0 AND $3::bigint > 0 ORDER BY id"
     )
     yield _replaced("commits_after", READY["commits_after"](after=0, limit=1, upto=1).text, text)
@@ -103,6 +103,8 @@ def blanking_touches_a_neighbour() -> Patches:
         "LEFT JOIN blank ON blank.commit = commits.id",
         "WHERE blank.commit = commits.id AND blank.stream = streams.part ->> 0",
         "WHERE blank.commit = commits.id",
+        "ARRAY(SELECT blank.stream FROM blank WHERE blank.commit = commits.id)",
+        "NULL",
     )
 
 

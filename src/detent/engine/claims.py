@@ -1,6 +1,14 @@
 """Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, NamedTuple
 
 from detent import failpoints
@@ -63,14 +71,22 @@ class ClaimRequest(NamedTuple):
         """How many jobs are claimed at most."""
         return self.limit + (0 if self.ahead is None else self.ahead.jobs)
 
-    @property
-    def most_unseen(self) -> int:
-        """How many jobs are claimed at most if their intents are not read first."""
+    def parts(self) -> Iterator["ClaimRequest"]:
+        """Requests without `ahead` that need no jobs to be read first: for slots, then for more."""
         ahead, intents = self.ahead, self.intents
-        if ahead is None or not intents or not set(intents) <= ahead.cost_s.keys():
-            return self.limit
-        affordable = int(ahead.seconds / max(ahead.cost_s[each] for each in intents))
-        return self.limit + min(ahead.jobs, affordable) // ahead.workers
+        if ahead is None:
+            yield self
+            return
+        slots = self._replace(ahead=None)
+        longest_s = max(ahead.cost_s.values())
+        more = min(ahead.jobs, int(ahead.seconds / longest_s)) // ahead.workers
+        if intents is not None and set(intents) <= ahead.cost_s.keys():
+            yield slots._replace(limit=self.limit + more)
+            return
+        if self.limit:
+            yield slots
+        if more:
+            yield slots._replace(limit=more, intents=list(ahead.cost_s))
 
 
 def run(
@@ -137,7 +153,7 @@ def _choose(
     ahead = request.ahead
     chosen, rest = _choose_for_slots(tx, request, limits) if request.limit > 0 else ({}, None)
     limits.save_rates()
-    if ahead is not None and _may_go_ahead(request, ahead, chosen):
+    if ahead is not None and may_go_ahead(request, [each.intent for each in chosen.values()]):
         if rest is None:
             wanted = len(chosen) + ahead.jobs
             claim_filter = ClaimFilter(list(ahead.cost_s), request.projects, *limits.closed())
@@ -182,12 +198,12 @@ def _choose_for_slots(
     return chosen, rest if only_short else None
 
 
-def _may_go_ahead(request: ClaimRequest, ahead: Ahead, chosen: Mapping[str, Candidate]) -> bool:
-    """Whether the slots are filled, and not all of them with long runs."""
-    if not request.limit:
-        return True
-    short = any(each.intent in ahead.cost_s for each in chosen.values())
-    return short and len(chosen) == request.limit
+def may_go_ahead(request: ClaimRequest, intents: Sequence[str]) -> bool:
+    """Whether jobs of these intents fill the slots, and not all of their runs are long."""
+    if request.ahead is None or not request.limit:
+        return request.ahead is not None
+    short = any(each in request.ahead.cost_s for each in intents)
+    return short and len(intents) == request.limit
 
 
 def _affordable(rest: _Rest, ahead: Ahead, limits: ConcurrencyLimits) -> Iterable[Candidate]:

@@ -7,6 +7,7 @@ during a transaction are executed in the next one. The engine never waits to fil
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
@@ -115,12 +116,21 @@ class Engine:
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         """Claim up to `request.most` jobs for a worker."""
         found = claims.expected(request, self._plain)
-        claimed = None
-        if found is not None:
-            claimed = self._transaction(
-                lambda tx: self._take(tx, request, found), self._claim_turns
-            )
+        claimed = None if found is None else self._claim_parts(request, found)
         return self._claim(request) if claimed is None else claimed
+
+    def _claim_parts(self, request: ClaimRequest, found: tuple[str, str]) -> list[Claimed] | None:
+        """Claim jobs that are expected to be plain and equal; None if the first are not."""
+        claimed: list[Claimed] | None = None
+        for part in request.parts():
+            take = partial(self._take, request=part, found=found)
+            taken = self._transaction(take, self._claim_turns)
+            if taken is None:
+                break
+            claimed = [*(claimed or ()), *taken]
+            if not claims.may_go_ahead(request, [each.job.intent for each in taken]):
+                break
+        return claimed
 
     def _take(
         self, tx: WriteTransaction, request: ClaimRequest, found: tuple[str, str]

@@ -349,7 +349,7 @@ def take(
         return None
     claim_filter = ClaimFilter(request.intents, request.projects)
     failpoints.hit("claim.chosen")
-    taken = sets.take(form.written(nonce), found, claim_filter, request.most_unseen, lease_us)
+    taken = sets.take(form.written(nonce), found, claim_filter, request.limit, lease_us)
     if taken is None:
         return None
     jobs, tasks, now = taken

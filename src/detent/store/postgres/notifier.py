@@ -122,18 +122,24 @@ class Notifier:
             time.sleep(RECONNECT_AFTER_S)
 
     def _listen(self, connection: psycopg.Connection) -> None:
-        connection.add_notify_handler(lambda _: self._wake())
+        """Receive notifications immediately; send them at most once in an interval."""
+        own = connection.pgconn.backend_pid
+        connection.add_notify_handler(lambda notify: None if notify.pid == own else self._wake())
         connection.execute(LISTEN)
         self._listening = True
         self._wake()  # earlier notifications were missed: every waiting thread reads the log once
+        next_s = 0.0
         while True:
-            if self._pending:
+            left_s = next_s - time.monotonic()
+            if self._pending and (left_s <= 0 or self._closed):
                 self._pending = False
                 connection.execute(NOTIFY)
-                time.sleep(NOTIFY_EVERY_S)
+                next_s = time.monotonic() + NOTIFY_EVERY_S
+                continue
             if self._closed:
                 return
-            ready, _, _ = select.select([connection.fileno(), self._wake_reader], [], [])
+            sources = [connection.fileno(), self._wake_reader]
+            ready, _, _ = select.select(sources, [], [], left_s if self._pending else None)
             if self._wake_reader in ready:
                 os.read(self._wake_reader, 4_096)
             if connection.fileno() in ready:
