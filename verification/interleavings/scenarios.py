@@ -334,7 +334,7 @@ def deletion(scene: Scene) -> Script:
 
 
 def sets(scene: Scene) -> Script:
-    """Every writer submits equal jobs together, claims as many, and completes them twice."""
+    """Every writer submits equal jobs together, claims as many, and reports everything twice."""
     submitted: list[str] = []
 
     def work(hand: Hand) -> None:
@@ -343,6 +343,10 @@ def sets(scene: Scene) -> Script:
         hand.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in jobs])
         submitted.extend(each.job_id for each in jobs)
         hand.claim(5)
+        for step in ("step-0", "step-0", "step-1", "step-1"):
+            hand.operation = "checkpoint"
+            steps = [c.RecordCheckpoint(each.grant, step) for each in hand.claimed]
+            hand.engine.execute([CommandRequest(each, ACTOR) for each in steps])
         ends = [c.CompleteRun(each.grant, each.job.run_id or "") for each in hand.claimed]
         for _ in range(2):
             hand.operation = "complete"
@@ -356,6 +360,8 @@ def sets(scene: Scene) -> Script:
                 names = [event.name for event in view.events(0, 100, stream=job)]
                 ends = names.count("job_completed")
                 scene.expect(ends == (job in taken), f"P5: {job} has ended {ends} times")
+                steps = names.count("checkpoint_recorded")
+                scene.expect(steps == 2 * ends, f"P5: {job} has {steps} checkpoints")
 
     return Script([partial(work, hand) for hand in scene.hands], check)
 
