@@ -85,13 +85,13 @@ def test_a_section_that_is_measured_again_leaves_the_others_alone(
     shutil.copytree(pages.DOCS / "explanation", docs / "explanation")
     (docs / "images").mkdir()
     file.write_text(
-        json.dumps({"workloads": measured(workload("budget-sqlite", {"decide": [7.0]}))})
+        json.dumps({"workloads": measured(workload("budget-sqlite", {"plan": [7.0]}))})
     )
     monkeypatch.setitem(publish.MEASURES, "race", lambda _wish: race(300, 100, 400))
     assert publish.main(["race", "--figures", str(file), "--docs", str(docs)]) == 0
     assert set(json.loads(file.read_text())) == {"workloads", "race"}
     page = (docs / "explanation" / "performance.md").read_text("utf-8")
-    assert re.search(r"\| decide \| 7 \(7 – 7\) \|", page)
+    assert re.search(r"\| plan \| 7 \(7 – 7\) \|", page)
     assert "| Huey, fsync | 100 (90 – 110)<br>3× (3 – 3) |" in page
     assert [each.name for each in (docs / "images").iterdir()] == ["race-end-to-end.svg"]
 
