@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from bench import jobs, jobs_postgres
-from bench.commit_log import events, postgres, sqlite, traps
+from bench.commit_log import events, job_batch, postgres, sqlite, traps
 from bench.commit_log.events import Kind, decoded
 from bench.commit_log.job_batch import PAYLOAD_TEXT
 from bench.commit_log.keeper import START, PostgresKeeper, kept
@@ -213,7 +213,10 @@ def test_a_limit_bounds_what_runs(url: str) -> None:
     assert MAX_RUNNING > 5
 
 
-def test_a_delayed_job_is_claimed_when_it_is_due(client: Client, url: str) -> None:
+def test_a_delayed_job_is_claimed_when_it_is_due(
+    client: Client, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_batch, "DELAY_US", 2_000_000)
     client.submit(DELAYED)
     _, held = client.work([], DELAYED)
     assert len(held) == DELAYED - 1

@@ -84,9 +84,7 @@ def test_a_section_that_is_measured_again_leaves_the_others_alone(
     file, docs = tmp_path / "figures.json", tmp_path / "docs"
     shutil.copytree(pages.DOCS / "explanation", docs / "explanation")
     (docs / "images").mkdir()
-    file.write_text(
-        json.dumps({"workloads": measured(workload("budget-sqlite", {"plan": [7.0]}))})
-    )
+    file.write_text(json.dumps({"workloads": measured(workload("budget-sqlite", {"plan": [7.0]}))}))
     monkeypatch.setitem(publish.MEASURES, "race", lambda _wish: race(300, 100, 400))
     assert publish.main(["race", "--figures", str(file), "--docs", str(docs)]) == 0
     assert set(json.loads(file.read_text())) == {"workloads", "race"}

@@ -61,6 +61,8 @@ def stop_inside(path: str) -> None:
 class _Inside:
     """A store whose write transaction is one that has begun already."""
 
+    parallel_writes = False
+
     def __init__(self, tx: object, store: SqliteStore) -> None:
         self.tx = tx
         self.notify = store.notify

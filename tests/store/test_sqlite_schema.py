@@ -214,9 +214,8 @@ SETS = {"child_jobs", "children"}
 
 def plan(database: apsw.Connection, name: str) -> list[str]:
     statement = SQL[name]
-    text, values = statement.text, [1] * len(statement.parameters)
-    if "carray" in text:
-        values = [array(["x"])]
+    text = statement.text
+    values = [array(["x"]) if f"carray(:{each})" in text else 1 for each in statement.parameters]
     return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 
