@@ -17,13 +17,14 @@ MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:20], 1_500
 FIRST_SEED = {
     **dict.fromkeys(("fence-checked-in-another-transaction", "wait-is-not-fenced"), 1),
     **dict.fromkeys(("answers-are-mixed-up", "budget-ignores-new-subtasks"), 1),
-    **dict.fromkeys(("hold-never-ends", "switch-goes-back", "new-plan-forgets-what-is-done"), 1),
+    **dict.fromkeys(("hold-never-ends", "switch-goes-back"), 1),
+    **dict.fromkeys(("new-plan-forgets-what-is-done", "finished-plan-is-not-ended"), 14),
     "claim-ignores-what-steps-need": 2,
-    "finished-plan-is-not-ended": 3,
     "lease-is-judged-by-the-wall-clock": 22,
     "rate-is-not-kept": 1,
     "schedule-fires-twice": 6,
-    "step-ignores-budget": 3,
+    "step-ignores-budget": 9,
+    "evidence-is-not-fenced": 3,
     "start-is-not-fenced": 4,
 }
 #: The rule that a mutant breaks, where it could break another one as well: what is reported.
