@@ -18,6 +18,7 @@ from detent.kernel.decide import decide
 from detent.kernel.events import Record
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.world import World
+from detent.task_lifecycles import SHIPPED
 
 JOB = LIFECYCLES["job"]
 NOW_US = 1_700_000_000_000_000
@@ -61,7 +62,7 @@ def _names(streams: Sequence[Sequence[str]], fold: Callable[[Sequence[str]], str
 
 
 def _rows(streams: list[list[Record]]) -> float:
-    world = World()
+    world = World(lifecycles=SHIPPED)
 
     def work() -> None:
         for stream in streams:
@@ -73,7 +74,7 @@ def _rows(streams: list[list[Record]]) -> float:
 
 def log(count: int = JOBS) -> list[list[Record]]:
     """What the kernel writes for bare jobs that succeed: one stream each."""
-    world, streams = World(), []
+    world, streams = World(lifecycles=SHIPPED), []
     for number in range(count):
         stream = []
         for command in life(f"j{number}"):
@@ -132,7 +133,7 @@ def deciding(scale: Scale) -> tuple[Contestant, ...]:
 
 def _costs(count: int) -> dict[str, float]:
     """µs a job for each of the three commands, decided and merged, none of it stored."""
-    world = World()
+    world = World(lifecycles=SHIPPED)
     lives = [life(f"j{number}") for number in range(count)]
     took = [1e6 * timed(partial(_decide, world, each)) / count for each in zip(*lives, strict=True)]
     return {"a whole job": sum(took), **dict(zip(COMMANDS, took, strict=True))}

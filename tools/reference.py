@@ -9,8 +9,10 @@ from functools import partial
 from detent.diagrams.drawing import Format, diagram
 from detent.error_codes import CODES, Code
 from detent.kernel.lifecycle import Lifecycle
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state_shapes import APPEARANCES
+from detent.task_lifecycles import all_lifecycles
+
+LIFECYCLES = all_lifecycles()
 
 LIFECYCLES_INTRODUCTION = """\
 # Lifecycles

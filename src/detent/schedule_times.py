@@ -39,7 +39,7 @@ class Schedule:
     overlap: str = "skip"
     missed: str = "once"
     paused: bool = False
-    lifecycle: str = "board"
+    lifecycle: str | None = None
     project: str | None = None
     priority: str = "P2"
     payload: Any = None

@@ -30,6 +30,7 @@ from detent.keeper import (
     retention_sweep,
     scheduler,
     state_file,
+    state_timers,
     timers,
     unblocker,
 )
@@ -170,6 +171,7 @@ def duties(settings: Settings) -> list[Duty]:
         ),
         Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
         Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
+        Duty("state-timers", settings.keeper_interval_ms, state_timers.run),
         Duty("schedules", settings.keeper_interval_ms, scheduler.run),
         Duty("retention", 60_000, retention_sweep.run),
     ]

@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from detent.cli.main import cli
 from detent.kernel.lifecycle_json import export
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.task_lifecycles import all_lifecycles
+
+LIFECYCLES = all_lifecycles()
 
 
 def detent(*arguments: str, stdin: str | bytes | None = None) -> Result:

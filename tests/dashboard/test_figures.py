@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state_shapes import APPEARANCES
 from detent.operations.registry import Scope
+from detent.task_lifecycles import all_lifecycles
 from tests.gateway.installation import Installation, installed
 from tools import generate, web_types
+
+LIFECYCLES = all_lifecycles()
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         ('{"steps":[', '{"name":"a","intent":"b"', ',"needs":["a"]', "}", "]}", ',"when":"x"'),
     ),
     "options": (
-        documents(a_table(lambda value: checked_options({}, value, "review"))),
+        documents(a_table(lambda value: checked_options({}, value))),
         ('{"retry":{', '"retries":', "-1", '"classes":{"lost":', "}", '{"plan":', '"critic":'),
     ),
     "a lifecycle": (

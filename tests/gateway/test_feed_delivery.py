@@ -71,7 +71,7 @@ def in_the_hubs_thread() -> bool:
 @pytest.mark.parametrize(
     ("function", "when"),
     [
-        pytest.param("with_lifecycles", in_the_hubs_thread, id="reading what else is needed"),
+        pytest.param("with_states", in_the_hubs_thread, id="reading what else is needed"),
         pytest.param("encoded", lambda: True, id="encoding"),
         pytest.param("frame", lambda: True, id="making a frame"),
     ],
@@ -118,7 +118,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
 ) -> None:
     """It has read further at another gateway, whose hub was faster."""
     until(lambda: gateway.hub.position == gateway.head())
-    right, held, go_on = feed_messages.with_lifecycles, threading.Event(), threading.Event()
+    right, held, go_on = feed_messages.with_states, threading.Event(), threading.Event()
 
     def hold(*given: Any) -> Any:
         if in_the_hubs_thread():
@@ -126,7 +126,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
             assert go_on.wait(DEADLINE_S)
         return right(*given)
 
-    monkeypatch.setattr(feed_hub, "with_lifecycles", hold)
+    monkeypatch.setattr(feed_hub, "with_states", hold)
     with socket_to(gateway) as follower:  # without a reader, the hub reads nothing
         follower.recv(timeout=DEADLINE_S)
         until(lambda: bool(gateway.hub._live))

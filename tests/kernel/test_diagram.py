@@ -9,7 +9,9 @@ import pytest
 from detent.diagrams.drawing import Format, diagram
 from detent.diagrams.layout import Edge, Placement, Point, Size, place
 from detent.kernel.lifecycle import Lifecycle
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.task_lifecycles import all_lifecycles
+
+LIFECYCLES = all_lifecycles()
 
 SVG = "{http://www.w3.org/2000/svg}"
 EACH = pytest.mark.parametrize("each", LIFECYCLES.values(), ids=lambda each: str(each.name))

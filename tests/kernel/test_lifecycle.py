@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel.lifecycle import Lifecycle, Row, State, normalise, rows_from
 from detent.kernel.lifecycle_json import export, read
-from detent.kernel.lifecycles import LIFECYCLES, lifecycle
 from detent.kernel.state_shapes import APPEARANCES, Look
+from detent.task_lifecycles import all_lifecycles
+from detent.task_lifecycles import find as lifecycle
 
 GATE = Lifecycle(
     name="gate",
@@ -30,6 +31,8 @@ GATE = Lifecycle(
         *rows_from(("shut", "open"), "gate_removed", "gone", "person", "the room is gone"),
     ),
 )
+
+LIFECYCLES = all_lifecycles()
 FOREIGN = ("plan_generated", "node_started", "gate_painted", "")
 EVERY = [*LIFECYCLES.values(), GATE]
 
@@ -239,8 +242,12 @@ def test_a_declared_way_out_of_a_terminal_state_is_no_flaw() -> None:
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
-def test_an_export_reads_back_as_the_same_lifecycle(each: Lifecycle) -> None:
-    assert read(json.loads(json.dumps(export(each)))) == each
+def test_an_export_reads_back_as_the_same_table(each: Lifecycle) -> None:
+    found = read(json.loads(json.dumps(export(each))))
+    assert (found.name, found.title, found.rows) == (each.name, each.title, each.rows)
+    assert (found.initial, found.terminal) == (each.initial, each.terminal)
+    shown = [(state.name, state.meaning, state.look) for state in each.states]
+    assert [(state.name, state.meaning, state.look) for state in found.states] == shown
 
 
 def test_an_export_needs_no_more_than_the_table() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state_mapping import VIEWS, BlockReason, seen
+from detent.kernel.state_mapping import BlockReason, View, mapped
+from detent.kernel.state_mapping import seen as seen_in
+from detent.task_lifecycles import SHIPPED
 
 EXPECTED = {
     ("board", "inbox"): ("pending", "working", "SUBMITTED"),
@@ -24,7 +25,15 @@ EXPECTED = {
     ("review", "cancelled"): ("cancelled", "cancelled", "CANCELED"),
 }
 OTHER = {"board": "review", "review": "board"}
-STATES = [(name, state) for name in OTHER for state in LIFECYCLES[name].state_names]
+
+
+def seen(
+    lifecycle: str, state: str, reason: str | None = None, retries_left: int | None = None
+) -> View:
+    return seen_in(SHIPPED[lifecycle], state, reason, retries_left)
+
+
+STATES = [(name, state) for name in OTHER for state in SHIPPED[name].state_names]
 
 
 @pytest.mark.parametrize(("lifecycle", "state"), STATES)
@@ -32,18 +41,23 @@ def test_every_state_has_its_view(lifecycle: str, state: str) -> None:
     view = seen(lifecycle, state)
     other, mcp, a2a = EXPECTED[lifecycle, state]
     assert (view.other, view.mcp, view.a2a) == (other, mcp, f"TASK_STATE_{a2a}")
-    assert other in LIFECYCLES[OTHER[lifecycle]].state_names
+    assert other in SHIPPED[OTHER[lifecycle]].state_names
 
 
 def test_no_view_is_of_a_state_that_does_not_exist() -> None:
-    assert set(VIEWS) == set(STATES)
+    rows = mapped(SHIPPED.values())
+    assert {(row["lifecycle"], row["state"]) for row in rows} == set(STATES)
 
 
 @pytest.mark.parametrize("lifecycle", OTHER)
 def test_states_of_one_board_come_back_from_the_other(lifecycle: str) -> None:
-    once_there = {view.other for (name, _), view in VIEWS.items() if name == OTHER[lifecycle]}
+    other = OTHER[lifecycle]
+    once_there = {seen(other, state).other for name, state in STATES if name == other}
     for state in once_there:
-        assert seen(OTHER[lifecycle], seen(lifecycle, state).other).other == state
+        assert state is not None
+        there = seen(lifecycle, state).other
+        assert there is not None
+        assert seen(other, there).other == state
 
 
 @pytest.mark.parametrize("lifecycle", OTHER)

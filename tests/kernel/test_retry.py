@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from detent.errors import Invalid
 from detent.kernel.retry import (
-    DEFAULT_POLICIES,
+    PLAIN,
     Again,
     Backoff,
     FailureClass,
@@ -19,9 +19,11 @@ from detent.kernel.retry import (
     retries_left,
     verdict,
 )
+from detent.task_lifecycles import SHIPPED
 
 S = 1_000_000
 NOW = 1_700_000_000 * S
+DEFAULT_POLICIES = {**{name: each.policy for name, each in SHIPPED.items()}, "job": PLAIN}
 BOARD = DEFAULT_POLICIES["board"]
 REVIEW = DEFAULT_POLICIES["review"]
 
@@ -149,13 +151,18 @@ def test_retries_left_is_never_negative(failures: dict[str, int], left: int) -> 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review", "job"])
 def test_an_empty_policy_is_the_default(lifecycle: str) -> None:
-    assert policy_from({}, lifecycle) == DEFAULT_POLICIES[lifecycle]
+    assert policy_from({}, DEFAULT_POLICIES[lifecycle]) == DEFAULT_POLICIES[lifecycle]
 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
 def test_max_attempts_counts_the_first_attempt(lifecycle: str) -> None:
-    assert delays_s(policy_from({"max_attempts": 5}, lifecycle), "error") == [1, 2, 4, 8]
-    assert delays_s(policy_from({"max_attempts": 1}, lifecycle), "error") == []
+    assert delays_s(policy_from({"max_attempts": 5}, DEFAULT_POLICIES[lifecycle]), "error") == [
+        1,
+        2,
+        4,
+        8,
+    ]
+    assert delays_s(policy_from({"max_attempts": 1}, DEFAULT_POLICIES[lifecycle]), "error") == []
 
 
 def test_max_attempts_caps_every_class_that_is_the_works_fault_together() -> None:
@@ -202,7 +209,7 @@ def test_an_intent_overrides_single_classes() -> None:
             "rate_limit": {"delay_ms": 5_000},
         }
     }
-    policy = policy_from(given, "review")
+    policy = policy_from(given, REVIEW)
     assert delays_s(policy, "network") == [30, 60, 120, 120, 120]
     assert delays_s(policy, "timeout") == [1, 1]
     assert delays_s(policy, "error") == []

@@ -27,11 +27,13 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.transitions import settlement, task_job, waits
+from detent.task_lifecycles import all_lifecycles
 from verification.model_search.promises import Broken
 from verification.model_search.scenarios import SCENES, Action, Scene
 from verification.model_search.search import Outcome, State, attempt, beginning, key, search
+
+LIFECYCLES = all_lifecycles()
 
 REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD, HANDLED = SCENES
 #: A search that sees much less than it did is a broken search, not a better kernel.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from detent.errors import DetentError, Refused
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.task_lifecycles import all_lifecycles
 from tests.kernel.expected_tables import (
     BOARD_WHO,
     EXPECTED,
@@ -24,6 +24,8 @@ from tests.kernel.expected_tables import (
     Expected,
     grid_cells,
 )
+
+LIFECYCLES = all_lifecycles()
 
 NAMES = tuple(EXPECTED)
 GRID = [

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from detent.errors import Refused
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state_mapping import BlockReason
+from detent.task_lifecycles import all_lifecycles
 from tests.operations.operations_client import OperationsClient
+
+LIFECYCLES = all_lifecycles()
 
 Scene = Callable[[OperationsClient, str], str]
 

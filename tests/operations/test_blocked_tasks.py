@@ -13,10 +13,10 @@ import pytest
 
 from detent.errors import DetentError
 from detent.kernel.entities import Task
-from detent.kernel.predicates import has_failed
 from detent.kernel.state_mapping import BlockReason
 from detent.operations import actions
 from detent.operations.actions import VERBS
+from detent.task_lifecycles import SHIPPED
 from tests.operations.explorer import ONCE, Cast, Explorer, SavedState, act
 from tests.operations.operations_client import OperationsClient
 
@@ -195,8 +195,9 @@ def _look(tried: Tried) -> None:
 def _live_below(tried: Tried) -> bool:
     tried.explorer.restore(tried.state)
     others = [each for each in tried.explorer.tasks() if each.depth > tried.task.depth]
-    ended = ("done", "completed")
-    return any(each.state not in ended and not has_failed(each) for each in others)
+    return any(
+        SHIPPED[each.lifecycle].ending(each.state, each.retries_left) is None for each in others
+    )
 
 
 def explored(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:

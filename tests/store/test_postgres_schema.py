@@ -8,14 +8,16 @@ import pytest
 
 from detent.engine.job_forms import Completed, Signature, Submitted, SubmittedTask, ToClaim, form_of
 from detent.kernel import entities
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore, set_rows
 from detent.store.postgres.connection import Query, numbered
 from detent.store.postgres.reader import SQL
 from detent.store.rows import columns
+from detent.task_lifecycles import all_lifecycles
 from verification.postgres_server import Cluster
+
+LIFECYCLES = all_lifecycles()
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +63,6 @@ def test_the_states_of_a_job_are_those_of_active_and_ended_ones(
     (active,), (ended,) = (states(database, f"{each}_jobs_state") for each in ("active", "ended"))
     assert [*active, *ended] == list(LIFECYCLES["job"].state_names)
     assert set(ended) == set(ENDED_JOB)
-
-
-@pytest.mark.parametrize("table", ["active_tasks", "ended_tasks"])
-def test_the_states_of_a_task_are_those_of_its_lifecycle(
-    database: psycopg.Connection, table: str
-) -> None:
-    lists = [list(LIFECYCLES[name].state_names) for name in ("board", "review")]
-    assert states(database, f"{table}_state") == lists
-    with pytest.raises(psycopg.errors.NotNullViolation):  # and not by the states
-        database.execute(
-            f"INSERT INTO {table} (id, lifecycle, state) VALUES ('t', 'board', 'todo')".encode()
-        )
 
 
 def tables(database: psycopg.Connection) -> dict[str, list[str]]:

@@ -11,7 +11,6 @@ import pytest
 from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel import entities
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.rows import columns
@@ -20,11 +19,14 @@ from detent.store.sqlite.commit_log import SQL
 from detent.store.sqlite.connection import ROWS_PER_INSERT, array, insert_of_several
 from detent.store.table_names import TABLES
 from detent.store.types import LoggedEvent
+from detent.task_lifecycles import all_lifecycles
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
 from tests.altered_database import readable
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
+
+LIFECYCLES = all_lifecycles()
 
 SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
 
@@ -116,13 +118,6 @@ def test_the_states_are_those_of_the_lifecycle(constraint: str, name: str) -> No
 
 def test_the_states_of_ended_jobs_are_terminal() -> None:
     assert states("ended_jobs_state") == [list(LIFECYCLES["job"].terminal)]
-
-
-def test_the_states_of_a_task_are_those_of_its_lifecycle() -> None:
-    _, *lists = states("active_tasks_state")
-    assert lists == [list(LIFECYCLES[name].state_names) for name in ("board", "review")]
-    _, *lists = states("ended_tasks_state")
-    assert lists == [list(LIFECYCLES[name].terminal) for name in ("board", "review")]
 
 
 def test_a_list_of_jobs_covers_every_state(database: apsw.Connection) -> None:

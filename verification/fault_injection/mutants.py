@@ -25,14 +25,16 @@ from detent.integrations import webhook_dispatcher
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.keeper import scheduler
 from detent.kernel import commands as c
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
 from detent.operations import sessions, tokens
 from detent.operations.webhooks import cursor_name
 from detent.store.sqlite import connection, store
 from detent.store.types import DueTimers, IdempotencyKey
+from detent.task_lifecycles import all_lifecycles
 from verification.fault_injection.environment import MUTANT
 from verification.simulation import mutants as simulated
+
+LIFECYCLES = all_lifecycles()
 
 VARIABLE = MUTANT
 Patches = Iterator[Any]

@@ -12,10 +12,12 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.entities import Job, Task
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.world import RUNS, WAITS, World
+from detent.task_lifecycles import all_lifecycles
 from verification import settlement
 from verification.model_search.observer import Witness, class_of
+
+LIFECYCLES = all_lifecycles()
 
 
 class Step(NamedTuple):

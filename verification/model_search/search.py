@@ -17,6 +17,7 @@ from detent.kernel.decide import decide
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
+from detent.task_lifecycles import SHIPPED
 from verification.model_search.observer import Hand, Witness, keep
 from verification.model_search.promises import Broken, Step, broken, wrongly_refused
 from verification.model_search.scenarios import LATER_US, PERSON, WORKERS, Action, Scene
@@ -134,7 +135,7 @@ def _look(outcome: Outcome, world: World) -> None:
 
 def beginning(scene: Scene) -> State:
     """The scene set up, with empty hands."""
-    world = World()
+    world = World(lifecycles=SHIPPED)
     witnesses: Mapping[str, Witness] = {}
     for command in scene.setup:
         draft = decide(world, command, 0, PERSON)
@@ -184,7 +185,7 @@ CHANGED = ("tasks", "jobs", "parts", "plans", "usage", "gone")
 
 
 def follow(state: State, action: Action, draft: Draft) -> State:
-    world = World()
+    world = World(lifecycles=SHIPPED)
     for name, value in vars(state.world).items():
         setattr(world, name, dict(value) if isinstance(value, dict) else value)
     world.merge(draft, draft.records)

@@ -21,6 +21,7 @@ from detent.store.codec import read_event
 from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
 from detent.store.types import LoggedEvent
+from detent.task_lifecycles import SHIPPED
 from verification import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_reported, wrongly_refused
@@ -69,7 +70,7 @@ class Auditor:
         self.money = MoneyRecords()
         self.limits = LimitRecords()
         self.witnesses: dict[str, Witness] = {}
-        self.world = World()
+        self.world = World(lifecycles=SHIPPED)
         self.log: list[LoggedEvent] = []
         self.counts: Counter[str] = Counter()
         #: What has not ended, and what waits for a verdict; both in the order in which it came.
@@ -399,7 +400,7 @@ def _submissions(records: list[e.Record]) -> Iterator[Act]:
 
 def part_of(world: World, ids: Iterable[str]) -> World:
     """What a world says of some of its tasks and jobs, and stays so while it goes on."""
-    part = World()
+    part = World(lifecycles=SHIPPED)
     for each in ids:
         if each in world.tasks:
             part.tasks[each] = world.tasks[each]

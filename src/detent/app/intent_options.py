@@ -107,7 +107,7 @@ def declared_options(name: str, options: Mapping[str, Any]) -> Declared:
 
 
 def _check(options: Mapping[str, Any], name: str, where: str) -> None:
-    policy_from(options.get("retry", {}), "job", f"{where}: retry")
+    policy_from(options.get("retry", {}), where=f"{where}: retry")
     if "on_budget_exceeded" in options:
         on_exceeded_from(options["on_budget_exceeded"], f"{where}: on_budget_exceeded")
     if "workspace" in options:

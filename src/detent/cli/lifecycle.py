@@ -20,9 +20,8 @@ from detent.diagrams.drawing import Format, diagram
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
-from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.lifecycles import lifecycle as find
 from detent.kernel.state_mapping import mapped
+from detent.task_lifecycles import SHIPPED, all_lifecycles, find
 
 FILE_LIMIT_BYTES = 1_000_000
 FORMAT_HINT = "`detent lifecycle export` prints a valid file."
@@ -41,7 +40,8 @@ def list_them(as_json: bool) -> None:
     """List the lifecycles."""
     names = ("name", "states", "rows", "title")
     found = [
-        (each.name, len(each.states), len(each.rows), each.title) for each in LIFECYCLES.values()
+        (each.name, len(each.states), len(each.rows), each.title)
+        for each in all_lifecycles().values()
     ]
     if as_json:
         print_json({"items": [dict(zip(names, each, strict=True)) for each in found]})
@@ -73,10 +73,10 @@ def show(name: str, as_json: bool) -> None:
 def map_states(as_json: bool) -> None:
     """Show how states map to the other task lifecycle and to MCP and A2A task states."""
     if as_json:
-        print_json({"items": mapped()})
+        print_json({"items": mapped(SHIPPED.values())})
         return
     names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
-    rows = [tuple(_plain(row[name]) for name in names) for row in mapped()]
+    rows = [tuple(_plain(row[name]) for name in names) for row in mapped(SHIPPED.values())]
     print_table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
 
 
@@ -109,7 +109,7 @@ def draw(name: str, kind: str, as_json: bool) -> None:
 def export(as_json: bool) -> None:
     """Print every lifecycle as JSON, with or without --json."""
     del as_json  # accepted because every command has it
-    print_json([lifecycle_json.export(each) for each in LIFECYCLES.values()])
+    print_json([lifecycle_json.export(each) for each in all_lifecycles().values()])
 
 
 @lifecycle.command()

@@ -58,9 +58,10 @@ def clean(text: str) -> str:
 
 def state_cell(lifecycle: str, state: str) -> Styled:
     """A state of a lifecycle, by name, as its glyph and name in its colour."""
-    from detent.kernel.lifecycles import LIFECYCLES  # imported only when a table is printed
+    from detent.task_lifecycles import all_lifecycles  # imported only when a table is printed
 
-    return styled_state(LIFECYCLES[lifecycle].state(state))
+    known = all_lifecycles().get(lifecycle)
+    return Styled(state, "") if known is None else styled_state(known.state(state))
 
 
 def looking_cell(name: str, look: str) -> Styled:

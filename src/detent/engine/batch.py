@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from detent import failpoints
 from detent.engine.changeset import ChangeSet
-from detent.engine.loader import LoadRequest, load, load_limits
+from detent.engine.loader import LoadRequest, load, load_lifecycles, load_limits
 from detent.engine.plain_jobs import PlainClaims, SetPlan
 from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
@@ -74,9 +74,11 @@ class _Each:
         #: The tasks and jobs that are named or loaded.
         self.tasks, self.jobs = set(wanted.tasks), set(wanted.jobs)
         wanted.leave_out(_fresh_ids(requests))
-        world = World()
+        world = World(lifecycles=tx.lifecycles())
         if wanted.limits:
             load_limits(tx, world)
+        if wanted.lifecycles:
+            load_lifecycles(tx, world)
         tx.lock(wanted.tasks, wanted.jobs)
         self.world = load(tx, wanted, world) if requests else world
         self.tasks.update(self.world.tasks)

@@ -8,7 +8,6 @@ from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job
 from detent.kernel.lane import lane_of
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.types import (
@@ -72,6 +71,8 @@ class ChangeSet:
 
     def _project(self, record: e.Record) -> str:
         """The project of a task's event, or of a limit on a project; of others there is none."""
+        if record.stream == e.LIFECYCLES:
+            return ""
         if record.stream != e.SYSTEM:
             return self.world.tasks[record.stream].project
         kind, _, name = (record.subject or "").partition(":")
@@ -119,9 +120,10 @@ class ChangeSet:
             deadlines=[(job.id, _deadline(job)) for job in jobs if _has_time_limit(job)],
             unwaited=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
             ended={job.id for job in jobs if job.state in ENDED_JOB}
-            | {task.id for task in tasks if task.state in LIFECYCLES[task.lifecycle].terminal},
+            | {task.id for task in tasks if task.state in world.lifecycle(task).terminal},
             keys=self.keys,
             limits={name: world.limits[name] for name in self.limits},
+            lifecycles=world.installed,
             plans=self.plans,
             deleted_tasks=[each for each, kind in deleted.items() if kind == "task"],
             deleted_jobs=[each for each, kind in deleted.items() if kind == "job"],

@@ -25,6 +25,7 @@ from detent.store.commit_body import template
 from detent.store.event_template import ID, MARK, SECOND, VALUE
 from detent.store.job_sets import At, JobSet
 from detent.store.types import Changes
+from detent.task_lifecycles import SHIPPED
 
 #: How many forms are kept. They are few: one for each intent, worker, actor, project.
 MAX_FORMS = 1_000
@@ -176,7 +177,7 @@ class Probe(NamedTuple):
 
 def probe(signature: Signature | Recorded, number: int) -> Probe:
     """Decide about the signature after everything that comes before it."""
-    world = World()
+    world = World(lifecycles=SHIPPED)
     submitted, claimed, completed = TIMES[number]
     if isinstance(signature, Submitted):
         actor, project, intent, priority, key, text = signature
@@ -226,6 +227,8 @@ def _submit_any(world: World, signature: ToClaim | Completed | Recorded, number:
         _decided(world, job, now, actor)
         return plain
     lifecycle, options, own_options = plain
+    if lifecycle not in SHIPPED:
+        raise NoForm
     task = c.SubmitTask(
         *(ID, project, lifecycle, intent, SOURCES[number], priority, SECOND, VALUE, TAGS[number]),
         options=options,

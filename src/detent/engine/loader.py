@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.commands.lifecycle_commands import LifecycleCommand
 from detent.kernel.commands.limit_commands import LimitCommand
 from detent.kernel.entities import Checkpoint, Task, Wait
-from detent.kernel.predicates import DONE_TASK, ENDED_JOB
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.retention import Ending
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
@@ -57,6 +59,8 @@ class LoadRequest:
         self.answered_jobs: set[str] = set()
         #: Whether pauses or limits may change.
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
+        #: Whether lifecycles are installed or removed.
+        self.lifecycles = any(issubclass(kind, LifecycleCommand) for kind in kinds)
         for command in commands:
             self._add(command)
 
@@ -94,6 +98,8 @@ class LoadRequest:
             self.checkpoints.add((command.job_id, command.wait))
         elif isinstance(command, c.AnswerJob):
             self.answered_jobs.add(command.job_id)
+        elif isinstance(command, c.SendEvent):
+            self.queued_again.add(command.task_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
 
@@ -127,9 +133,15 @@ def load_limits(tx: WriteTransaction, world: World) -> None:
     world.versions[e.SYSTEM] = tx.version_of(e.SYSTEM)
 
 
+def load_lifecycles(tx: WriteTransaction, world: World) -> None:
+    """Let no other transaction change lifecycles until this one has ended."""
+    tx.rows_for_update("lifecycles")
+    world.versions[e.LIFECYCLES] = tx.version_of(e.LIFECYCLES)
+
+
 def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) -> World:
     """Load the named jobs and tasks with their relatives, into a given world or a new one."""
-    world = World() if world is None else world
+    world = World(lifecycles=tx.lifecycles()) if world is None else world
     _load_jobs(tx, world, request.jobs)
     if request.related:
         _load_jobs(
@@ -272,10 +284,12 @@ def _load_failed_subtasks(tx: ReadTransaction, world: World) -> None:
 
 
 def _signals_failure(world: World, wait: Wait, name: str) -> bool:
+    """Whether a subtask has signalled that it did not end well. It has its parent's lifecycle."""
     signal = world.part(SIGNALS, wait.job_id, name)
-    return (
-        signal is not None and name.startswith("task:") and signal.value["state"] not in DONE_TASK
-    )
+    parent = world.find_task(world.job(wait.job_id).task_id or "")
+    if signal is None or parent is None or not name.startswith("task:"):
+        return False
+    return world.lifecycle(parent).ending(signal.value["state"]) is not Ending.DONE
 
 
 def _load_ended_waits(tx: ReadTransaction, world: World, job_ids: Iterable[str]) -> None:

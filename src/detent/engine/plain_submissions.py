@@ -17,6 +17,7 @@ from detent.kernel import commands as c
 from detent.store.codec import NOT_JSON, encode
 from detent.store.event_template import MARK
 from detent.store.job_sets import JobSet, JobSets, Member
+from detent.task_lifecycles import SHIPPED
 
 #: The maximum number of submissions that are executed here. Larger batches are divided into sets.
 MAX_SUBMISSIONS = 3
@@ -115,6 +116,7 @@ def _job(command: c.SubmitJob, actor: c.Actor) -> tuple[Signature, Member] | Non
 def _task(command: c.SubmitTask, actor: c.Actor) -> tuple[Signature, Member] | None:
     if (
         not command.queue
+        or command.lifecycle not in SHIPPED
         or command.parent_id is not None
         or command.depends_on
         or command.budget is not None

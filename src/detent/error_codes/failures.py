@@ -11,6 +11,13 @@ def _unknown(meaning: str, why: str, remedy: str) -> Code:
 
 
 FAILURES: Mapping[str, Code] = {
+    "not_the_sender": Code(
+        403,
+        4,
+        "The lifecycle allows only others to send this event.",
+        "The row of the lifecycle names the people who may send it.",
+        "Ask one of the people whom the error names.",
+    ),
     "own_work": Code(
         403,
         4,
@@ -40,6 +47,13 @@ FAILURES: Mapping[str, Code] = {
         "Send the signal when the job waits for it.",
     ),
     # Invalid
+    "invalid_lifecycle": Code(
+        422,
+        2,
+        "The document of the lifecycle has errors, so it was not installed.",
+        "A check of the document, or a search of everything that can happen, found them.",
+        "Correct what the error lists. `detent lifecycle check FILE` shows all errors.",
+    ),
     "invalid": Code(
         422,
         2,
@@ -84,7 +98,7 @@ FAILURES: Mapping[str, Code] = {
     ),
     "unknown_lifecycle": _unknown(
         "There is no lifecycle with this name.",
-        "The set of lifecycles is fixed.",
+        "The name is misspelt, or the lifecycle was not installed.",
         "Use one of the lifecycles that the error lists.",
     ),
     "unknown_task": _unknown(

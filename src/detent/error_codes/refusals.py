@@ -116,6 +116,31 @@ REFUSALS: Mapping[str, Code] = {
         "`max_rounds` limits the number of review rounds of this task.",
         "Raise `max_rounds`, or cancel the task.",
     ),
+    "not_for_people": _refused(
+        "People do not send this event.",
+        "The lifecycle's row names others who send it: a worker, the keeper or the engine.",
+        "Send one of the events that `detent why ID` lists.",
+    ),
+    "version_exists": _refused(
+        "This version of the lifecycle exists with other content, or a newer one exists.",
+        "A version never changes, because tasks follow it.",
+        "Give the document a higher version.",
+    ),
+    "lifecycle_name_taken": _refused(
+        "A lifecycle of detent has this name.",
+        "The lifecycles that are shipped with detent do not change.",
+        "Give the document another name.",
+    ),
+    "lifecycle_in_use": _refused(
+        "Tasks have this lifecycle.",
+        "A lifecycle is removed only when no task needs it.",
+        "Delete the tasks, or keep the lifecycle.",
+    ),
+    "would_strand": _refused(
+        "The new version of the lifecycle has no state in which the task could continue.",
+        "The task's state was removed, and `migrate` names none in the same phase.",
+        "Install a version whose `migrate` names one.",
+    ),
     "budget_too_small": _refused(
         "The new budget is not above the amount already spent.",
         "A budget covers everything that the task has spent so far.",

@@ -28,7 +28,7 @@ from detent.gateway.feed_messages import (
     encoded,
     frame,
     single,
-    with_lifecycles,
+    with_states,
 )
 from detent.store.port import Store
 from detent.store.types import LoggedEvent
@@ -134,7 +134,7 @@ class FeedHub:
 
     def _deliver(self, batch: Sequence[LoggedEvent]) -> None:
         """Deliver a batch on the event loop; returns after the delivery, raises if it failed."""
-        found = with_lifecycles(self.store, batch)
+        found = with_states(self.store, batch)
         failpoints.hit("feed.read")
         self._on_loop(partial(self._publish, found))
 
@@ -315,7 +315,7 @@ class FeedHub:
 
     def _read(self, after: int, upto: int) -> list[EventMessages]:
         found = [each for each in feed.read(self.store, after) if each.position <= upto]
-        batch = encoded(with_lifecycles(self.store, found))
+        batch = encoded(with_states(self.store, found))
         failpoints.hit("feed.history")
         return batch
 

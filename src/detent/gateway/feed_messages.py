@@ -4,29 +4,19 @@ A frame is a batch of messages in one of two forms: a JSON array for WebSockets,
 events.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from detent import views
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.events import EVENTS, level_of
+from detent.kernel.task_events import TASK_EVENTS
+from detent.kernel.task_lifecycle import Phase, TaskLifecycle
 from detent.kernel.wait_kinds import PEOPLE
 from detent.store.port import Store
 from detent.store.types import LoggedEvent
-
-#: Events that end a task or stop it until a person acts, and the state that each leads to.
-ENDINGS: Mapping[str, str] = {
-    "task_ready": "ready",
-    "task_accepted": "completed",
-    "task_failed": "failed",
-    "task_timed_out": "timed_out",
-    "task_cancelled": "cancelled",
-    "task_budget_exceeded": "budget_exceeded",
-    "task_blocked": "blocked",
-}
-#: The event whose state depends on the lifecycle: done on the board, completed under review.
-COMPLETED = "task_completed"
+from detent.task_lifecycles import SHIPPED
 
 
 class Filter(NamedTuple):
@@ -46,20 +36,47 @@ class Filter(NamedTuple):
 
 
 class FeedEvent(NamedTuple):
-    """An event of the log; with the lifecycle of its task if the message needs it."""
+    """An event of the log; with the state that it led its task to, if that needs a message."""
 
     logged: LoggedEvent
-    lifecycle: str | None = None
+    state: str | None = None
 
 
-def with_lifecycles(store: Store, batch: Sequence[LoggedEvent]) -> list[FeedEvent]:
-    """The events with the lifecycles that their messages need. Reads the store."""
-    tasks = {each.stream for each in batch if each.name == COMPLETED}
+def with_states(store: Store, batch: Sequence[LoggedEvent]) -> list[FeedEvent]:
+    """The events with the states that their messages need. Reads the store."""
+    tasks = {each.stream for each in batch if _may_stop(each.name)}
     if not tasks:
         return [FeedEvent(each) for each in batch]
     with store.read() as view:
-        lifecycles = {task.id: task.lifecycle for task, _ in view.tasks(tasks)}
-    return [FeedEvent(each, lifecycles.get(each.stream)) for each in batch]
+        known = view.lifecycles()
+        rows = {task.id: known[task.lifecycle] for task, _ in view.tasks(tasks)}
+    return [FeedEvent(each, _stopped(each, rows.get(each.stream))) for each in batch]
+
+
+#: Events of tasks that continue them, whatever their lifecycle is.
+CONTINUED = frozenset(
+    {"task_created", "task_queued", "task_started", "task_unblocked", "task_answered"}
+)
+
+
+def _may_stop(name: str) -> bool:
+    """Whether the event may end a task, or stop it until a person acts."""
+    known = name in TASK_EVENTS or (level_of(name) == "task" and name not in EVENTS)
+    return known and name not in CONTINUED
+
+
+def _stopped(logged: LoggedEvent, lifecycle: TaskLifecycle | None) -> str | None:
+    """The state that the event led to if its task ended, is blocked or is under review there."""
+    if not _may_stop(logged.name):
+        return None
+    for each in SHIPPED.values() if lifecycle is None else (lifecycle,):  # None: it was deleted
+        target = each.targets.get(logged.name)
+        state = None if target is None else each.by_state[target]
+        if state is not None and (
+            state.ending is not None or state.under_review or state.phase is Phase.BLOCKED
+        ):
+            return state.name
+    return None
 
 
 class Message(NamedTuple):
@@ -84,23 +101,15 @@ def _messages(each: FeedEvent) -> Iterable[Message]:
     logged = each.logged
     event = views.event(logged)
     yield Message(logged.name, note("event", **event))
-    state = _ending(each)
-    if state is None:
+    if each.state is None:
         return
     place = {"task_id": logged.stream, "position": logged.position}
-    yield Message("task_completed", note("task_completed", **place, state=state))
+    yield Message("task_completed", note("task_completed", **place, state=each.state))
     data = event["data"] or {}
     if logged.name == "task_blocked" and data.get("reason") in PEOPLE:
         detail = data.get("detail") or {}
         asked = {"question": detail.get("text"), "options": detail.get("options")}
         yield Message("task_question", note("task_question", **place, **asked))
-
-
-def _ending(each: FeedEvent) -> str | None:
-    """The state that the event has led its task to, if the feed has a message for it."""
-    if each.logged.name != COMPLETED:
-        return ENDINGS.get(each.logged.name)
-    return LIFECYCLES[each.lifecycle or "board"].targets[COMPLETED]
 
 
 def note(kind: str, **content: Any) -> str:

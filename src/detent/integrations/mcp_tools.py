@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from detent.kernel.state_mapping import McpStatus, View, seen
+from detent.kernel.state_mapping import A2aState, McpStatus, View
 from detent.operations.input_models import Field, InputModel, fields_for, model_name
 from detent.operations.parameters import Input
 from detent.operations.registry import OPERATIONS, Operation, Scope
@@ -137,7 +137,8 @@ async def _wait(
 
 
 def view_of(task: Mapping[str, Any]) -> View:
-    return seen(task["lifecycle"], task["state"], task["blocked_by"], task["retries_left"])
+    seen = task["elsewhere"]
+    return View(seen["other"], McpStatus(seen["mcp"]), A2aState(seen["a2a"]))
 
 
 def mcp_meta(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from detent import feed
-from detent.integrations.state_changes import OVER, Transition, TransitionTracker
+from detent.integrations.state_changes import Transition, TransitionTracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core
@@ -44,8 +44,6 @@ SHARE = 0.05
 
 #: Reasons of requeues that are not retries: the retry was counted before, or nothing had failed.
 NO_RETRY = ("due", "released", "handed_back")
-#: The states that end a task's duration; waiting for review is one of them.
-TASK_OVER = OVER["task"] | {"ready"}
 RUN_OVER = LIFECYCLES["run"].terminal
 
 
@@ -241,7 +239,7 @@ class Metrics:
             self._counters.reclaims.labels(intent).inc()
         if event == "job_retrying" or (event == "job_requeued" and fields.reason not in NO_RETRY):
             self._counters.retries["job"].labels(intent).inc()
-        self._count_transition(transition, intent, OVER["job"])
+        self._count_transition(transition, intent)
 
     def _task(self, transition: Transition) -> None:
         intent = self._intent(transition)
@@ -251,19 +249,20 @@ class Metrics:
         again = transition.logged.name == "task_unblocked" and transition.fields.reason == "retry"
         if again or transition.logged.name == "task_retried":
             self._counters.retries["task"].labels(intent).inc()
-        self._count_transition(transition, intent, TASK_OVER)
+        self._count_transition(transition, intent)
 
     def _limit(self, transition: Transition) -> None:
         kind = (transition.logged.subject or "").partition(":")[0]
         self._counters.limits.labels(transition.logged.name, kind).inc()
 
-    def _count_transition(self, transition: Transition, intent: str, over: frozenset[str]) -> None:
+    def _count_transition(self, transition: Transition, intent: str) -> None:
+        """Count it. The duration ends with the work, or when a person must decide about it."""
         if transition.target is None:
             return
         self._counters.transitions[transition.level].labels(
             intent, transition.source, transition.target
         ).inc()
-        if transition.target in over:
+        if transition.ending is not None or transition.under_review:
             seconds = (transition.logged.at - transition.stream.begun_at) / 1_000_000
             self._counters.durations[transition.level].labels(intent, transition.target).observe(
                 seconds

@@ -5,25 +5,24 @@ that is not in the cache is read once from its beginning. Reads the store.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from detent.kernel.events import EVENTS
+from detent.kernel.events import level_of
+from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.retention import JOB_ENDINGS, Ending
+from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.store.port import ReadTransaction, Store
 from detent.store.types import LoggedEvent
+from detent.task_lifecycles import SHIPPED
 
 #: The maximum number of cached streams, and of events that are read for one.
 MAX_STREAMS = 10_000
 MAX_EVENTS = 10_000
-#: States in which a task or job has ended; some of them can be reopened.
-OVER: Mapping[str, frozenset[str]] = {
-    "task": frozenset({"done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded"}),
-    "job": frozenset({"completed", "failed", "cancelled"}),
-}
 #: The last events of a stream.
 GONE = frozenset({"task_deleted", "job_deleted"})
 #: The source state of a new task, job, run or step.
@@ -42,6 +41,8 @@ class EventFields(msgspec.Struct):
 
     intent: str = ""
     lifecycle: str = ""
+    #: Of a migration to another version of the lifecycle.
+    state: str | None = None
     task_id: str | None = None
     parent_id: str | None = None
     worker: str = ""
@@ -79,7 +80,7 @@ class Stream:
     """The cached data of the stream of a task or a job."""
 
     intent: str = ""
-    #: `board` or `review` for the stream of a task.
+    #: The id of the lifecycle, for the stream of a task.
     lifecycle: str = ""
     task_id: str | None = None
     begun_at: int = 0
@@ -108,6 +109,10 @@ class Transition(NamedTuple):
     since: int = 0
     #: The begin of the run that this event ends.
     began: Began | None = None
+    #: How the work ended with `target`; some of these states can be left again.
+    ending: Ending | None = None
+    #: Whether a person decides about the work in `target`.
+    under_review: bool = False
 
     @property
     def subject(self) -> str:
@@ -134,6 +139,7 @@ READ = frozenset(
         "run_cancelled",
         "run_charged",
         "task_unblocked",
+        "task_migrated",
     }
 )
 _decode = msgspec.json.Decoder(EventFields).decode
@@ -147,6 +153,7 @@ class TransitionTracker:
         self._store = store
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
+        self._lifecycles: dict[str, TaskLifecycle] = dict(SHIPPED)
 
     def transitions(self, batch: Sequence[LoggedEvent]) -> Iterator[Transition]:
         """The transitions of the events of a batch, in order.
@@ -201,27 +208,42 @@ class TransitionTracker:
         self._streams[upto.stream] = stream
 
     def _apply(self, stream: Stream, logged: LoggedEvent, fields: EventFields) -> Transition:
-        kind = EVENTS.get(logged.name)
-        level = kind.level if kind is not None else ""
+        level = level_of(logged.name)
         _learn(stream, logged, fields)
         transition = Transition(logged, level, stream, fields)
-        lifecycle = LIFECYCLES.get(stream.lifecycle or "board" if level == "task" else level)
-        target = lifecycle.targets.get(logged.name) if lifecycle is not None else None
-        if lifecycle is None or target is None:
+        lifecycle = self._lifecycle(stream.lifecycle) if level == "task" else LIFECYCLES.get(level)
+        if lifecycle is None:
+            return transition
+        key = (level, logged.subject or "")
+        place = stream.places.get(key)
+        legal = None if place is None else lifecycle.move.get((place.state, logged.name))
+        target = legal or fields.state or lifecycle.targets.get(logged.name)
+        if target is None:
             return transition
         if target in lifecycle.terminal:
             transition = _ended(transition)
-        key = (level, logged.subject or "")
-        place = stream.places.get(key)
         stream.places[key] = Place(target, logged.at)
         if level == "run" and target in lifecycle.terminal:
             del stream.places[key]
-        if level in OVER:
-            _open_or_end(stream, place.state if place else None, target, level, logged.at)
-        if place is None or (place.state, logged.name) not in lifecycle.move:
+        if level in ("task", "job"):
+            _open_or_end(stream, place.state if place else None, target, lifecycle, logged.at)
+        transition = transition._replace(
+            target=target,
+            ending=_ending(lifecycle, target),
+            under_review=isinstance(lifecycle, TaskLifecycle)
+            and lifecycle.by_state[target].under_review,
+        )
+        if place is None or (legal is None and fields.state is None):
             # It is new: created by this event, or by a new version of the plan.
-            return transition._replace(source=NOWHERE, target=target, since=logged.at)
-        return transition._replace(source=place.state, target=target, since=place.since)
+            return transition._replace(source=NOWHERE, since=logged.at)
+        return transition._replace(source=place.state, since=place.since)
+
+    def _lifecycle(self, lifecycle_id: str) -> Lifecycle | None:
+        """The lifecycle of a task; the store is read for one that is new here."""
+        if lifecycle_id not in self._lifecycles and lifecycle_id:
+            with self._store.read() as view:
+                self._lifecycles.update(view.lifecycles())
+        return self._lifecycles.get(lifecycle_id)
 
 
 def _fields(logged: LoggedEvent) -> EventFields:
@@ -234,6 +256,8 @@ def _learn(stream: Stream, logged: LoggedEvent, fields: EventFields) -> None:
     if logged.name in ("task_created", "job_created"):
         stream.intent, stream.lifecycle = fields.intent, fields.lifecycle
         stream.task_id, stream.parent_id = fields.task_id, fields.parent_id
+    elif logged.name == "task_migrated":
+        stream.lifecycle = fields.lifecycle
     elif logged.name == "plan_generated" and fields.plan is not None:
         stream.capabilities = {
             step.name: "+".join(sorted(step.capabilities_required)) for step in fields.plan.steps
@@ -245,11 +269,20 @@ def _learn(stream: Stream, logged: LoggedEvent, fields: EventFields) -> None:
         )
 
 
-def _open_or_end(stream: Stream, source: str | None, target: str, level: str, at: int) -> None:
-    if source in OVER[level]:
+def _open_or_end(
+    stream: Stream, source: str | None, target: str, lifecycle: Lifecycle, at: int
+) -> None:
+    if source is not None and _ending(lifecycle, source) is not None:
         stream.opened_at = at
-    if target in OVER[level]:
+    if _ending(lifecycle, target) is not None:
         stream.ends += 1
+
+
+def _ending(lifecycle: Lifecycle, state: str) -> Ending | None:
+    """How a task or a job has ended in this state; some states can be left again."""
+    if isinstance(lifecycle, TaskLifecycle):
+        return lifecycle.by_state[state].ending
+    return JOB_ENDINGS.get(state) if lifecycle is LIFECYCLES["job"] else None
 
 
 def _ended(transition: Transition) -> Transition:

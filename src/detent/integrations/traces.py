@@ -19,7 +19,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations.leader_service import LeaderService
-from detent.integrations.state_changes import OVER, Transition, TransitionTracker
+from detent.integrations.state_changes import Transition, TransitionTracker
+from detent.kernel.retention import Ending
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact
@@ -34,7 +35,7 @@ MAX_EVENTS = 500
 TERM_US = 120_000_000
 PAUSE_S = 1.0
 SCOPE = InstrumentationScope("detent")
-BAD = frozenset({"failed", "timed_out", "timeout", "budget_exceeded"})
+BAD_RUN = frozenset({"failed", "timeout"})
 
 Attributes = Mapping[str, str | int]
 
@@ -86,10 +87,7 @@ class Spans:
                 continue
             if transition.level == "run" and transition.began is not None:
                 yield from self._sampled(_root_of(transition), self._run(transition))
-            elif (
-                transition.target in OVER.get(transition.level, ())
-                and transition.stream.task_id is None
-            ):
+            elif transition.ending is not None and transition.stream.task_id is None:
                 yield from self._sampled(transition.logged.stream, self._whole(transition))
 
     def _sampled(self, root: str, span: ReadableSpan) -> Iterator[ReadableSpan]:
@@ -165,7 +163,9 @@ class Spans:
             "detent.intent": transition.stream.intent,
             "detent.project": transition.logged.project,
         }
-        bad = transition.target in BAD
+        bad = transition.ending is Ending.FAILED or (
+            transition.level == "run" and transition.target in BAD_RUN
+        )
         words = redact(transition.fields.error or str(transition.target)) if bad else None
         return ReadableSpan(
             name,

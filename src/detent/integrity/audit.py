@@ -12,13 +12,16 @@ from detent.kernel import events as e
 from detent.kernel import invariants
 from detent.kernel.entities import Job, Task
 from detent.kernel.lane import lane_of
+from detent.kernel.lifecycle_document import read as read_document
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
 from detent.store.log_walk import BATCH, all_committed
 from detent.store.port import LogReader, ReadTransaction, WriteTransaction
 from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
 from detent.store.types import LoggedEvent, Query, QueueRow
+from detent.task_lifecycles import SHIPPED
 
 #: Later than anything that can be due.
 FAR = 1 << 62
@@ -51,7 +54,7 @@ class Difference(NamedTuple):
 class Folded:
     """The state that follows from the log."""
 
-    world: World = field(default_factory=World)
+    world: World = field(default_factory=lambda: World(lifecycles=SHIPPED))
     #: By stream: how many events it has, and the position of the last one.
     versions: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -101,13 +104,25 @@ def fold(
     Only one batch of events is in memory at a time, and the resulting rows. `batches` are the
     events to replay if they are not all.
     """
-    folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
+    folded = Folded(World(lifecycles=_begun_with(view)), trimmed=_is_trimmed(view))
     for events in all_committed(view) if batches is None else batches:
         for logged in events:
             fold_event(folded, logged)
         if progress is not None:
             progress("fold", events[-1].position)
     return folded
+
+
+def _is_trimmed(view: LogReader) -> bool:
+    return TRIMMED in view.rows("system_state")
+
+
+def _begun_with(view: LogReader) -> TaskLifecycles:
+    """The lifecycles that the first event may use: if documents were trimmed, those of the rows."""
+    if not _is_trimmed(view):
+        return SHIPPED
+    rows = view.rows("lifecycles")
+    return {**SHIPPED, **{name: read_document(row["document"]) for name, row in rows.items()}}
 
 
 def fold_event(folded: Folded, logged: LoggedEvent) -> None:
@@ -144,7 +159,7 @@ def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
     """
     if not folded.trimmed or logged.stream in folded.versions:
         return False
-    if logged.stream != e.SYSTEM and logged.data and logged.name not in TOMBSTONES:
+    if logged.stream not in e.INSTALLATION and logged.data and logged.name not in TOMBSTONES:
         return False
     folded.unread.add(logged.stream)
     return True
@@ -204,6 +219,10 @@ def row_differences(
     ]
     if e.SYSTEM not in folded.unread:
         pairs.append(("limit", _limits(folded.limits()), _limits(view.rows("limits"))))
+    if not folded.trimmed and e.LIFECYCLES not in folded.unread:
+        installed = folded.world.installed.items()
+        kept = {name: row for name, row in installed if row is not None}
+        pairs.append(("lifecycle", _documents(kept), _documents(view.rows("lifecycles"))))
     for kind, expected, found in pairs:
         yield from _compare(folded, kind, expected, found)
 
@@ -325,6 +344,10 @@ def _kept_evidence(folded: Folded, jobs: Collection[str]) -> Rows:
 
 def _found_evidence(rows: Rows, owners: Mapping[str, str]) -> Rows:
     return {(owners.get(run, ""), run, file): row for (run, file), row in rows.items()}
+
+
+def _documents(rows: Mapping[str, Any]) -> Rows:
+    return {(e.LIFECYCLES, name): {"document": row["document"]} for name, row in rows.items()}
 
 
 def _expected_use(view: ReadTransaction, folded: Folded) -> Rows:

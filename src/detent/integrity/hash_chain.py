@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from detent.errors import Broken, Refused
-from detent.kernel.events import SYSTEM, LimitsNoted, Record
+from detent.kernel.events import INSTALLATION, SYSTEM, LimitsNoted, Record
 from detent.store.codec import data_digest
 from detent.store.log_walk import BATCH, batches, commits
 from detent.store.logged_commit import LoggedCommit
@@ -331,7 +331,7 @@ def _first_live(view: ReadTransaction) -> int:
 
 def _is_live(event: LoggedEvent) -> bool:
     """Whether the log needs it. What events of pauses and limits say is noted again by a trim."""
-    return bool(event.data) and event.name not in TOMBSTONES and event.stream != SYSTEM
+    return bool(event.data) and event.name not in TOMBSTONES and event.stream not in INSTALLATION
 
 
 def trim(store: Store) -> int:
@@ -349,7 +349,9 @@ def trim(store: Store) -> int:
 
 def _holds_others(view: ReadTransaction, upto: int) -> bool:
     """Whether there is more in it than events of limits, which would only be noted again."""
-    return any(event.stream != SYSTEM for events in batches(view, upto=upto) for event in events)
+    return any(
+        event.stream not in INSTALLATION for events in batches(view, upto=upto) for event in events
+    )
 
 
 def _note_limits(tx: WriteTransaction, limits: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from detent.engine.changeset import ChangeSet, queue_row
 from detent.errors import Broken
 from detent.integrity import audit
 from detent.integrity.audit import Folded
-from detent.kernel.events import SYSTEM
+from detent.kernel.events import INSTALLATION
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.log_walk import batches
@@ -26,6 +26,8 @@ def rebuild(store: Store, lease_us: int) -> int:
             )
         tx.clear_rows()
         tx.put_rows("limits", {**dict.fromkeys(tx.rows_for_update("limits")), **folded.limits()})
+        kept = {} if folded.trimmed else dict.fromkeys(tx.rows_for_update("lifecycles"))
+        tx.put_rows("lifecycles", {**kept, **folded.world.installed})
         count = _replay(tx, folded)
         _queue(tx, folded, tx.now() + lease_us)
     store.notify()
@@ -35,13 +37,13 @@ def rebuild(store: Store, lease_us: int) -> int:
 def _replay(tx: WriteTransaction, folded: Folded) -> int:
     """Write all rows except those of the queue, which depend on the last state of each job."""
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
-    world, count = World(), 0
+    world, count = World(lifecycles=folded.world.lifecycles), 0
     for events in batches(tx):
         change_set = ChangeSet(world, 0, tx.now())
         for logged in events:
             if logged.stream in kept:
                 change_set.replay(read_record(logged))
-            count += logged.stream in kept or logged.stream == SYSTEM
+            count += logged.stream in kept or logged.stream in INSTALLATION
         changes = change_set.rows()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count

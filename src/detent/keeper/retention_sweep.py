@@ -14,8 +14,10 @@ from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
 from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
+from detent.kernel.retention import DAY_US, JOB_ENDINGS, Ending, Retention, is_over
+from detent.kernel.task_lifecycle import Phase, state_names
 from detent.operations.context import Core
+from detent.operations.task_states import ending_of
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
 
@@ -94,7 +96,7 @@ def delete_expired_work(
 ) -> int:
     """Delete root tasks with their subtasks, and jobs without a task, whose time is over."""
     with core.store.read() as view:
-        expired = list(_expired(view.now(), retention))
+        expired = list(_expired(view, retention))
         if dry_run:
             return sum(sum(view.count_by(each, "state").values()) for each, _ in expired)
     return sum(_forget(core, query, delete, rounds) for query, delete in expired)
@@ -115,21 +117,25 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
     return gone
 
 
-def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[..., Command]]]:
+def _expired(
+    view: ReadTransaction, retention: Retention
+) -> Iterator[tuple[Query, Callable[..., Command]]]:
     """The queries that find expired work, and the commands that delete it."""
-    for (lifecycle, state), how in ENDINGS.items():
-        before = ("<", now - retention.days(how) * DAY_US)
-        where = {"state": state, "state_at": before}
-        if lifecycle == "job":
-            # Created before, too: an index has that time.
-            alone = {**where, "created_at": before, "task_id": None, "parent_job_id": None}
-            yield Query("jobs", alone, "created_at", limit=MAX_ROWS), DeleteJob
-        else:
-            roots = {**where, "lifecycle": lifecycle, "parent_id": None}
+    before = {how: ("<", view.now() - retention.days(how) * DAY_US) for how in Ending}
+    for state, how in JOB_ENDINGS.items():
+        # Created before, too: an index has that time.
+        old = {"state_at": before[how], "created_at": before[how]}
+        alone = {"state": state, **old, "task_id": None, "parent_job_id": None}
+        yield Query("jobs", alone, "created_at", limit=MAX_ROWS), DeleteJob
+    lifecycles = view.lifecycles()
+    endings = {state.name: state.ending for each in lifecycles.values() for state in each.states}
+    for name, ending in endings.items():
+        if ending is not None:
+            roots = {"state": name, "state_at": before[ending], "parent_id": None}
             yield Query("tasks", roots, "state_at", limit=MAX_ROWS), DeleteTask
-    stuck = ("<", now - retention.days(Ending.FAILED) * DAY_US)
-    failed = {"lifecycle": "board", "state": "blocked", "retries_left": 0, "state_at": stuck}
-    yield Query("tasks", failed, "state_at", limit=MAX_ROWS), DeleteTask
+    for state in state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED):
+        failed = {"state": state, "retries_left": 0, "state_at": before[Ending.FAILED]}
+        yield Query("tasks", failed, "state_at", limit=MAX_ROWS), DeleteTask
 
 
 # ---- unreferenced data -----------------------------------------------------------------------
@@ -197,10 +203,6 @@ def live_runs(view: ReadTransaction, runs: Collection[Run]) -> set[str]:
     live = set()
     for job in jobs.values():
         task = tasks.get(job.task_id or "")
-        if task is None:
-            is_live = job.state not in ENDED_JOB
-        else:
-            is_live = ending(task.lifecycle, task.state, task.retries_left) is None
-        if is_live:
+        if job.state not in ENDED_JOB if task is None else ending_of(view, task) is None:
             live.add(job.id)
     return {run.id for run in runs if run.job_id in live}

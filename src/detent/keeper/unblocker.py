@@ -2,6 +2,7 @@
 
 from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, CheckTask
+from detent.kernel.task_lifecycle import Phase, state_names
 from detent.operations.context import Core
 from detent.store.types import Query
 
@@ -13,7 +14,8 @@ PASSING = ["dependency", "retry", "rate_limit"]
 
 def run(core: Core) -> int:
     with core.store.read() as view:
-        where = {"state": "blocked", "blocked_by": PASSING}
+        blocked = state_names(view.lifecycles(), lambda each: each.phase is Phase.BLOCKED)
+        where = {"state": blocked, "blocked_by": PASSING}
         rows = view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
     asks = [CommandRequest(CheckTask(row["id"]), ACTOR) for row in rows]
     results = core.engine.execute(asks, bulk=True) if asks else []

@@ -12,9 +12,23 @@ from detent.kernel import predicates as given
 from detent.kernel.draft import Coupling, Couplings
 from detent.kernel.transitions import attempts, cancellation, task_job, tree, waits
 
+#: The events that may bring a task into a state in which it has ended; its lifecycle decides.
+MOVES: tuple[type[e.Event], ...] = (
+    e.TaskReady,
+    e.TaskCompleted,
+    e.TaskFailed,
+    e.TaskTimedOut,
+    e.TaskBudgetExceeded,
+    e.TaskCancelled,
+    e.TaskBlocked,
+    e.TaskAccepted,
+    e.TaskRejected,
+    e.TaskMoved,
+)
+
 UP: tuple[Coupling, ...] = (
     # A run, and its job and task.
-    Coupling(e.RunStarted, given.task_awaits_start, task_job.start_task),
+    Coupling(e.RunStarted, given.has_task, task_job.start_task),
     Coupling(e.RunSucceeded, given.only_run_was_suspended, waits.let_job_wait),
     Coupling(e.RunFailed, given.attempt_is_left, attempts.retry_job_of_run),
     Coupling(e.RunFailed, given.no_attempt_is_left, attempts.fail_job_of_run),
@@ -31,24 +45,18 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.JobFailed, given.has_task, task_job.fail_task),
     Coupling(e.JobCompleted, given.has_parent_job, tree.signal_parent_job),
     Coupling(e.JobFailed, given.has_parent_job, tree.signal_parent_job),
-    # A task, and the tasks above it.
-    Coupling(e.TaskCompleted, given.is_subtask, tree.count_done_subtask),
-    Coupling(e.TaskFailed, given.is_subtask, tree.count_failed_subtask),
-    Coupling(e.TaskTimedOut, given.is_subtask, tree.count_failed_subtask),
-    Coupling(e.TaskBudgetExceeded, given.is_subtask, tree.count_failed_subtask),
-    Coupling(e.TaskCancelled, given.is_subtask, tree.count_failed_subtask),
-    Coupling(e.TaskBlocked, given.subtask_is_out_of_retries, tree.count_failed_subtask),
+    # A task that ended, and the tasks above it.
+    *(Coupling(event, given.subtask_is_done, tree.count_done_subtask) for event in MOVES),
+    *(Coupling(event, given.subtask_has_failed, tree.count_failed_subtask) for event in MOVES),
     Coupling(e.SubtaskDone, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskHandled, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskDismissed, given.was_the_last_subtask, tree.finish_parent),
-    # A task, and the tasks that depend on it.
-    Coupling(e.TaskCompleted, given.has_dependents, tree.mark_dependency_done),
-    Coupling(e.TaskAccepted, given.has_dependents, tree.mark_dependency_done),
-    Coupling(e.TaskFailed, given.has_dependents, tree.mark_dependency_failed),
-    Coupling(e.TaskTimedOut, given.has_dependents, tree.mark_dependency_failed),
-    Coupling(e.TaskBudgetExceeded, given.has_dependents, tree.mark_dependency_failed),
-    Coupling(e.TaskCancelled, given.has_dependents, tree.mark_dependency_failed),
-    Coupling(e.TaskBlocked, given.is_out_of_retries_with_dependents, tree.mark_dependency_failed),
+    # A task that ended, and the tasks that depend on it.
+    *(Coupling(event, given.is_done_with_dependents, tree.mark_dependency_done) for event in MOVES),
+    *(
+        Coupling(event, given.has_failed_with_dependents, tree.mark_dependency_failed)
+        for event in MOVES
+    ),
     Coupling(e.DependencyDone, given.dependencies_are_done, tree.unblock_dependent),
     Coupling(e.DependencyFailed, given.a_dependency_has_failed, tree.cancel_dependent_job),
 )
@@ -58,6 +66,7 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.TaskQueued, given.always, task_job.create_job),
     Coupling(e.TaskRetried, given.needs_a_new_job, task_job.create_job),
     Coupling(e.TaskUnblocked, given.needs_a_new_job, task_job.create_job),
+    Coupling(e.TaskMoved, given.needs_a_new_job, task_job.create_job),
     Coupling(e.TaskRetried, given.keeps_its_job, task_job.requeue_job),
     Coupling(e.TaskResumed, given.always, task_job.requeue_job),
     Coupling(e.TaskUnblocked, given.keeps_its_job, waits.continue_job),

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.entities import Job, Run, Task
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.retention import Ending
 from detent.kernel.retry import Again
+from detent.kernel.task_lifecycle import Phase
 from detent.kernel.world import RUNS, World
 
 
@@ -53,9 +54,16 @@ class Draft(World):
             for row in [row for row in rows if row.given(self, record)]:
                 row.then(self, record)
 
+    def phase(self, task: Task) -> Phase:
+        return self.lifecycle(task).phase(task.state)
+
+    def ending(self, task: Task) -> Ending | None:
+        """Return how the task ended, or None while it is live."""
+        return self.lifecycle(task).ending(task.state, task.retries_left)
+
     def may(self, task: Task, event: type[e.Event]) -> bool:
         """Whether the task's lifecycle allows this event in its current state."""
-        return (task.state, event.name) in LIFECYCLES[task.lifecycle].move
+        return (task.state, event.name) in self.lifecycle(task).move
 
     def task_of(self, job: Job) -> Task | None:
         """Return the task of a job, if this is the task's current job."""

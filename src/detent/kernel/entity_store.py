@@ -6,9 +6,13 @@ from typing import Any
 from detent.errors import NotFound
 from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
 from detent.kernel.plan import Plan
+from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, known
 
 #: The kinds of parts of a job, by the level of the events that change them.
 RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
+
+
+NO_LIFECYCLES: TaskLifecycles = {}
 
 
 class EntityStore:
@@ -17,8 +21,14 @@ class EntityStore:
     Parts are runs, steps, waits, signals and checkpoints.
     """
 
-    def __init__(self, base: "EntityStore | None" = None) -> None:
+    def __init__(
+        self, base: "EntityStore | None" = None, lifecycles: TaskLifecycles = NO_LIFECYCLES
+    ) -> None:
         self.base = base
+        #: The lifecycles of tasks, by the id that a task has.
+        self.lifecycles: TaskLifecycles = lifecycles if base is None else base.lifecycles
+        #: Rows of lifecycles that were installed, by id; None is one that was removed.
+        self.installed: dict[str, Mapping[str, Any] | None] = {}
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
         #: Entities by (kind, job id) and name; None is a part that was removed.
@@ -63,6 +73,10 @@ class EntityStore:
         below = {} if self.base is None else self.base.tasks
         found = {**below, **self.tasks}
         return [task for task in found.values() if task.id not in self.gone]
+
+    def lifecycle(self, task: Task) -> TaskLifecycle:
+        """Return the lifecycle of a task, in the version that it began with."""
+        return known(self.lifecycles, task.lifecycle)
 
     def known_limits(self) -> dict[str, Mapping[str, Any]]:
         """Return the pauses and limits that hold, by name."""

@@ -139,7 +139,7 @@ def _step(row: object, where: str) -> PlanStep:
 def _retry(given: object, where: str) -> Mapping[str, Any] | None:
     if given is None:
         return None
-    policy_from(given, "job", where)
+    policy_from(given, where=where)
     return document_fields.table(given, where)
 
 

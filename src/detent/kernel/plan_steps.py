@@ -161,7 +161,7 @@ def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> in
     if planned.max_retries is not None or planned.retry is None:
         maximum = DEFAULT_MAX_RETRIES if planned.max_retries is None else planned.max_retries
         return maximum - step.retries
-    policy = policy_from(planned.retry, "job")
+    policy = policy_from(planned.retry)
     allowed = policy.rules[kind or FailureClass.ERROR].retries
     limits = (allowed, None if policy.max_attempts is None else policy.max_attempts - 1)
     return min((each for each in limits if each is not None), default=MAX_RETRIES) - step.retries
@@ -181,7 +181,7 @@ def _due_at(
 ) -> int:
     """Return when the retry is due. A critic may retry more often than the policy allows."""
     given = job.options.get("retry", {}) if planned.retry is None else planned.retry
-    policy = policy_from(given, "job")
+    policy = policy_from(given)
     if kind is not FailureClass.RATE_LIMIT:
         return now + policy.rules[kind].delay_us(step.retries)
     return cast(Again, verdict(policy, kind, {}, 0, now, reset_at)).not_before

@@ -5,14 +5,13 @@ from typing import cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
-from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.retry import Again, FailureClass, policy_from, verdict
+from detent.kernel.retention import Ending
+from detent.kernel.retry import PLAIN, Again, FailureClass, policy_from, verdict
+from detent.kernel.task_lifecycle import Phase
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
 WAITING_JOB = frozenset({"waiting", "parked"})
-FAILED_TASK = frozenset({"failed", "timed_out", "budget_exceeded", "cancelled"})
-DONE_TASK = frozenset({"completed", "done"})
 
 
 def always(draft: Draft, record: e.Record) -> bool:
@@ -20,11 +19,6 @@ def always(draft: Draft, record: e.Record) -> bool:
 
 
 # ---- of a run --------------------------------------------------------------------------------
-
-
-def task_awaits_start(draft: Draft, record: e.Record) -> bool:
-    task = draft.task_of(draft.job(record.stream))
-    return task is not None and draft.may(task, e.TaskStarted)
 
 
 def only_run_was_suspended(draft: Draft, record: e.Record) -> bool:
@@ -72,8 +66,8 @@ def next_attempt(
 ) -> Again | None:
     """Return the next attempt after a failure of the job; None if no attempt is left."""
     task = draft.task_of(job)
-    lifecycle = "job" if task is None else task.lifecycle
-    policy = policy_from(job.options.get("retry", {}), lifecycle)
+    base = PLAIN if task is None else draft.lifecycle(task).policy
+    policy = policy_from(job.options.get("retry", {}), base)
     return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
 
 
@@ -95,13 +89,17 @@ def has_child_jobs(draft: Draft, record: e.Record) -> bool:
 def task_waits_for_retry(draft: Draft, record: e.Record) -> bool:
     task = draft.task_of(draft.job(record.stream))
     return (
-        task is not None and task.state == "blocked" and task.blocked_by in ("retry", "rate_limit")
+        task is not None and is_blocked(draft, task) and task.blocked_by in ("retry", "rate_limit")
     )
 
 
-def in_work(task: Task) -> bool:
+def in_work(draft: Draft, task: Task) -> bool:
     """Whether a run of the task has started: only then can it be blocked by a failure."""
-    return task.state in ("doing", "running")
+    return draft.phase(task) is Phase.WORKING
+
+
+def is_blocked(draft: Draft, task: Task) -> bool:
+    return draft.phase(task) is Phase.BLOCKED
 
 
 def was_retried_with_a_plan(draft: Draft, record: e.Record) -> bool:
@@ -110,10 +108,6 @@ def was_retried_with_a_plan(draft: Draft, record: e.Record) -> bool:
 
 
 # ---- of a task -------------------------------------------------------------------------------
-
-
-def is_subtask(draft: Draft, record: e.Record) -> bool:
-    return draft.task(record.stream).parent_id is not None
 
 
 def has_subtasks(draft: Draft, record: e.Record) -> bool:
@@ -125,39 +119,46 @@ def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
     task = draft.task(record.stream)
     if task.open_subtasks > 0 or task.job_id is None:
         return False
-    if task.state == "blocked":
+    if is_blocked(draft, task):
         return task.blocked_by == "subtasks"
-    # In a log of version 0.1.0 a board task stayed in `doing` meanwhile; it is completed too.
-    return task.state == "doing" and draft.job(task.job_id).state == "completed"
+    # In a log of version 0.1.0 a task was not blocked meanwhile.
+    return in_work(draft, task) and draft.job(task.job_id).state == "completed"
+
+
+def subtask_is_done(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return task.parent_id is not None and is_done(draft, task)
+
+
+def subtask_has_failed(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return task.parent_id is not None and has_failed(draft, task)
+
+
+def is_done_with_dependents(draft: Draft, record: e.Record) -> bool:
+    return has_dependents(draft, record) and is_done(draft, draft.task(record.stream))
+
+
+def has_failed_with_dependents(draft: Draft, record: e.Record) -> bool:
+    return has_dependents(draft, record) and has_failed(draft, draft.task(record.stream))
 
 
 def has_dependents(draft: Draft, record: e.Record) -> bool:
     return bool(draft.dependents.get(record.stream))
 
 
-def subtask_is_out_of_retries(draft: Draft, record: e.Record) -> bool:
-    """Whether a board subtask is blocked by a failure until a person acts."""
-    return _stuck(record) and is_subtask(draft, record)
-
-
-def is_out_of_retries_with_dependents(draft: Draft, record: e.Record) -> bool:
-    return _stuck(record) and has_dependents(draft, record)
-
-
-def _stuck(record: e.Record) -> bool:
-    return cast(e.TaskBlocked, record.event).retries_left == 0
-
-
-def has_ended(task: Task) -> bool:
+def has_ended(draft: Draft, task: Task) -> bool:
     """Whether its state is terminal."""
-    return task.state in LIFECYCLES[task.lifecycle].terminal
+    return task.state in draft.lifecycle(task).terminal
 
 
-def has_failed(task: Task) -> bool:
-    """Whether the task failed, as its dependents see it."""
-    if task.lifecycle == "review":
-        return task.state in FAILED_TASK
-    return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
+def is_done(draft: Draft, task: Task) -> bool:
+    return draft.ending(task) is Ending.DONE
+
+
+def has_failed(draft: Draft, task: Task) -> bool:
+    """Whether the task failed or was cancelled, as its parent and its dependents see it."""
+    return draft.ending(task) in (Ending.FAILED, Ending.CANCELLED)
 
 
 def was_settled(draft: Draft, subtask: Task) -> bool:
@@ -170,7 +171,7 @@ def failed_dependencies(draft: Draft, task: Task) -> list[str]:
     if task.open_dependencies == 0:
         return []
     found = (draft.find_task(name) for name in task.depends_on)
-    return [each.id for each in found if each is not None and has_failed(each)]
+    return [each.id for each in found if each is not None and has_failed(draft, each)]
 
 
 def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
@@ -182,18 +183,19 @@ def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
 
 def a_dependency_has_failed(draft: Draft, record: e.Record) -> bool:
     task = draft.task(record.stream)
-    return task.state in ("queued", "todo", "blocked") and bool(failed_dependencies(draft, task))
+    waits = draft.phase(task) in (Phase.QUEUED, Phase.BLOCKED)
+    return waits and bool(failed_dependencies(draft, task))
 
 
 def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
     task = draft.task(record.stream)
     return (
-        task.open_dependencies == 0 and task.state == "blocked" and task.blocked_by == "dependency"
+        task.open_dependencies == 0 and is_blocked(draft, task) and task.blocked_by == "dependency"
     )
 
 
 def needs_a_new_job(draft: Draft, record: e.Record) -> bool:
-    return cast(e.TaskUnblocked, record.event).job_id is not None
+    return cast(e.TaskUnblocked | e.TaskMoved, record.event).job_id is not None
 
 
 def keeps_its_job(draft: Draft, record: e.Record) -> bool:

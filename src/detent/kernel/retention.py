@@ -1,7 +1,7 @@
-"""Retention: how long ended work is kept, by lifecycle and state, counted from its end.
+"""Retention: how long ended work is kept, by the way in which it ended, counted from its end.
 
 Pure. The keeper (the scheduler and maintenance process) deletes what has expired. Work in a state
-without a row here is live and never expires.
+without an ending is live and never expires.
 """
 
 from collections.abc import Mapping
@@ -49,31 +49,10 @@ class Retention:
         }[ending]
 
 
-# `job` is for jobs without a task; a task's jobs go with their task.
-ENDINGS: Mapping[tuple[str, str], Ending] = MappingProxyType(
-    {
-        ("board", "done"): Ending.DONE,
-        ("board", "cancelled"): Ending.CANCELLED,
-        ("review", "completed"): Ending.DONE,
-        ("review", "cancelled"): Ending.CANCELLED,
-        ("review", "failed"): Ending.FAILED,
-        ("review", "timed_out"): Ending.FAILED,
-        ("review", "budget_exceeded"): Ending.FAILED,
-        ("job", "completed"): Ending.DONE,
-        ("job", "cancelled"): Ending.CANCELLED,
-        ("job", "failed"): Ending.FAILED,
-    }
+#: How a job without a task ended; a task's jobs are deleted with their task.
+JOB_ENDINGS: Mapping[str, Ending] = MappingProxyType(
+    {"completed": Ending.DONE, "cancelled": Ending.CANCELLED, "failed": Ending.FAILED}
 )
-
-
-def ending(lifecycle: str, state: str, retries_left: int | None = None) -> Ending | None:
-    """Return how the work ended, or None while it is live.
-
-    The board lifecycle has no failed state: a task that is blocked without retries has failed.
-    """
-    if (lifecycle, state) == ("board", "blocked") and retries_left == 0:
-        return Ending.FAILED
-    return ENDINGS.get((lifecycle, state))
 
 
 def is_over(run_ended_at: int | None, kept_days: int, now: int, *, task_live: bool) -> bool:

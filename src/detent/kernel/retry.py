@@ -95,16 +95,6 @@ CLASS_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
     }
 )
 
-# A person, who sees what went wrong, retries a review task.
-REVIEW_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
-    {
-        **CLASS_RULES,
-        FailureClass.TIMEOUT: replace(CLASS_RULES[FailureClass.TIMEOUT], retries=0),
-        FailureClass.ERROR: replace(OTHER_ERROR, retries=0),
-        FailureClass.RESOURCE: replace(OTHER_ERROR, retries=0),
-    }
-)
-
 # The classes that the fields of an intent's policy change; others have their own rows.
 INTENT_CLASSES = (FailureClass.ERROR, FailureClass.RESOURCE)
 # Never counted against `max_attempts`: the work did not cause them.
@@ -119,14 +109,8 @@ class RetryPolicy:
     max_attempts: int | None = None
 
 
-# Jobs without a task follow the plain table, as board tasks do.
-DEFAULT_POLICIES: Mapping[str, RetryPolicy] = MappingProxyType(
-    {
-        "board": RetryPolicy(CLASS_RULES),
-        "review": RetryPolicy(REVIEW_RULES),
-        "job": RetryPolicy(CLASS_RULES),
-    }
-)
+#: The policy of jobs without a task, and of lifecycles that declare none.
+PLAIN = RetryPolicy(CLASS_RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +189,17 @@ CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def policy_from(given: object, lifecycle: str = "board", where: str = "retry") -> RetryPolicy:
-    """Return the default policy of the lifecycle with the changes in `given`.
+def policy_from(given: object, base: RetryPolicy = PLAIN, where: str = "retry") -> RetryPolicy:
+    """Return the policy `base`, usually that of a lifecycle, with the changes in `given`.
 
     `max_attempts`, `retries`, `backoff`, `delay_ms` and `max_delay_ms` set the intent's own policy
     (class `error`); `classes` holds the same fields for other classes. `max_attempts` alone also
     gives `error` as many retries as fit below it.
     """
     named = document_fields.table(given, where, (*RULE_FIELDS, "max_attempts", "classes"))
-    rules = dict(DEFAULT_POLICIES[lifecycle].rules)
+    rules = dict(base.rules)
     own = {name: value for name, value in named.items() if name in RULE_FIELDS}
-    max_attempts = None
+    max_attempts = base.max_attempts
     if "max_attempts" in named:
         max_attempts = document_fields.whole_number(
             named["max_attempts"], f"{where}.max_attempts", 1, MAX_RETRIES + 1

@@ -1,13 +1,16 @@
-"""Maps the state of a task to the other lifecycle, and to MCP and A2A tasks.
+"""Maps the state of a task to MCP and A2A tasks, and to the counterpart of its lifecycle.
 
-Tables only. A blocked task is mapped by its reason: some reasons pass by themselves, some wait
-for a person, and a board task with no retry left has failed. Pure.
+The phase and the ending of the state decide. A blocked task is mapped by its reason: some reasons
+pass by themselves, some wait for a person, and a blocked task with no retry left has failed. Pure.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from detent.kernel.retention import Ending
+from detent.kernel.task_lifecycle import Phase, TaskLifecycle, Trigger
 
 
 class BlockReason(StrEnum):
@@ -53,102 +56,94 @@ class A2aState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The mapped states of a task; `other` is its state in the other lifecycle."""
+    """The mapped states of a task; `other` is its state in the counterpart, if there is one."""
 
-    other: str
+    other: str | None
     mcp: McpStatus
     a2a: A2aState
 
 
-# MCP knows no state before working; A2A does.
-def _waiting(other: str) -> View:
-    return View(other, McpStatus.WORKING, A2aState.SUBMITTED)
-
-
-def _working(other: str) -> View:
-    return View(other, McpStatus.WORKING, A2aState.WORKING)
-
-
-def _asking(other: str) -> View:
-    return View(other, McpStatus.INPUT_REQUIRED, A2aState.INPUT_REQUIRED)
-
-
-def _completed(other: str) -> View:
-    return View(other, McpStatus.COMPLETED, A2aState.COMPLETED)
-
-
-def _failed(other: str) -> View:
-    return View(other, McpStatus.FAILED, A2aState.FAILED)
-
-
-def _cancelled(other: str) -> View:
-    return View(other, McpStatus.CANCELLED, A2aState.CANCELED)
-
-
-VIEWS: Mapping[tuple[str, str], View] = MappingProxyType(
+# MCP has no state before working; A2A has.
+WAITING = (McpStatus.WORKING, A2aState.SUBMITTED)
+WORKING = (McpStatus.WORKING, A2aState.WORKING)
+ASKING = (McpStatus.INPUT_REQUIRED, A2aState.INPUT_REQUIRED)
+ENDED: Mapping[Ending, tuple[McpStatus, A2aState]] = MappingProxyType(
     {
-        ("board", "inbox"): _waiting("pending"),
-        ("board", "todo"): _waiting("queued"),
-        ("board", "doing"): _working("running"),
-        ("board", "blocked"): _working("blocked"),
-        ("board", "done"): _completed("completed"),
-        ("board", "cancelled"): _cancelled("cancelled"),
-        ("review", "pending"): _waiting("inbox"),
-        ("review", "queued"): _waiting("todo"),
-        ("review", "running"): _working("doing"),
-        # Not done before a person has accepted it.
-        ("review", "ready"): _asking("blocked"),
-        ("review", "blocked"): _working("blocked"),
-        # The board has no failed state: a failure stays blocked with no retry left.
-        ("review", "failed"): _failed("blocked"),
-        ("review", "timed_out"): _failed("blocked"),
-        ("review", "budget_exceeded"): _failed("blocked"),
-        ("review", "completed"): _completed("done"),
-        ("review", "cancelled"): _cancelled("cancelled"),
+        Ending.DONE: (McpStatus.COMPLETED, A2aState.COMPLETED),
+        Ending.FAILED: (McpStatus.FAILED, A2aState.FAILED),
+        Ending.CANCELLED: (McpStatus.CANCELLED, A2aState.CANCELED),
     }
 )
-# A blocked board task with no retry left: by its reason, or else as failed.
-BOARD_FAILURES: Mapping[str, View] = MappingProxyType(
-    {BlockReason.BUDGET: _failed("budget_exceeded")}
-)
-BOARD_FAILED = _failed("failed")
 
 
 def seen(
-    lifecycle: str, state: str, reason: str | None = None, retries_left: int | None = None
+    lifecycle: TaskLifecycle,
+    state: str,
+    reason: str | None = None,
+    retries_left: int | None = None,
 ) -> View:
     """How a task in this state looks from elsewhere; `reason` is that of a blocked one."""
-    view = VIEWS[lifecycle, state]
-    if state != "blocked":
-        return view
-    if lifecycle == "board" and retries_left == 0:
-        return BOARD_FAILURES.get(reason or "", BOARD_FAILED)
-    if reason in WAITS_FOR_PERSON:
-        return replace(view, mcp=McpStatus.INPUT_REQUIRED, a2a=A2aState.INPUT_REQUIRED)
-    return view
+    return View(
+        _other(lifecycle, state, reason, retries_left),
+        *_protocols(lifecycle, state, reason, retries_left),
+    )
 
 
-def mapped() -> list[dict[str, object]]:
-    """Both lifecycles state by state as plain values, what is blocked by each reason apart.
+def _protocols(
+    lifecycle: TaskLifecycle, state: str, reason: str | None, retries_left: int | None
+) -> tuple[McpStatus, A2aState]:
+    ending = lifecycle.ending(state, retries_left)
+    if ending is not None:
+        return ENDED[ending]
+    found = lifecycle.by_state[state]
+    if found.under_review:
+        return ASKING
+    if found.phase is Phase.BLOCKED:
+        return ASKING if reason in WAITS_FOR_PERSON else WORKING
+    return WORKING if found.phase is Phase.WORKING else WAITING
 
-    `failed`: no retry is left, which on the board is how a task fails.
+
+def _other(
+    lifecycle: TaskLifecycle, state: str, reason: str | None, retries_left: int | None
+) -> str | None:
+    counterpart = lifecycle.counterpart
+    if counterpart is None:
+        return None
+    blocked = lifecycle.phase(state) is Phase.BLOCKED
+    if blocked and retries_left == 0 and counterpart.failed:
+        return counterpart.failed.get(reason or "", counterpart.failed.get(BlockReason.ERROR))
+    return counterpart.states.get(state)
+
+
+def mapped(lifecycles: Iterable[TaskLifecycle]) -> list[dict[str, object]]:
+    """All states of these lifecycles as plain values, a blocked task by each reason.
+
+    `failed`: no retry is left.
     """
     rows = []
-    for lifecycle, state in VIEWS:
-        reasons = tuple(BlockReason) if state == "blocked" else (None,)
-        rows += [_row(lifecycle, state, reason, None) for reason in reasons]
-        if (lifecycle, state) == ("board", "blocked"):
-            rows += [_row(lifecycle, state, BlockReason.ERROR, 0)]
-            rows += [_row(lifecycle, state, BlockReason.BUDGET, 0)]
+    for lifecycle in lifecycles:
+        for state in lifecycle.states:
+            blocked = state.phase is Phase.BLOCKED
+            reasons = tuple(BlockReason) if blocked else (None,)
+            rows += [_row(lifecycle, state.name, reason, None) for reason in reasons]
+            if blocked and _fails_while_blocked(lifecycle):
+                rows += [_row(lifecycle, state.name, BlockReason.ERROR, 0)]
+                rows += [_row(lifecycle, state.name, BlockReason.BUDGET, 0)]
     return rows
 
 
+def _fails_while_blocked(lifecycle: TaskLifecycle) -> bool:
+    """Whether a failed job blocks the task, because the lifecycle has no failed state."""
+    failed = lifecycle.by_trigger[Trigger.JOB_FAILED]
+    return any("task_blocked" in rule.then for rule in failed)
+
+
 def _row(
-    lifecycle: str, state: str, reason: str | None, retries_left: int | None
+    lifecycle: TaskLifecycle, state: str, reason: str | None, retries_left: int | None
 ) -> dict[str, object]:
     view = seen(lifecycle, state, reason, retries_left)
     return {
-        "lifecycle": lifecycle,
+        "lifecycle": lifecycle.id,
         "state": state,
         "reason": None if reason is None else str(reason),
         "failed": retries_left == 0,

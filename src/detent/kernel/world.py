@@ -8,6 +8,7 @@ the log when rows are rebuilt.
 from collections.abc import Iterable
 
 from detent.kernel import events as e
+from detent.kernel import lifecycle_document
 from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
 from detent.kernel.evolve import evolve_job, evolve_limits, evolve_run, evolve_step, evolve_task
 from detent.kernel.projections import PROJECTIONS
@@ -26,17 +27,31 @@ class World(EntityStore):
         if level == "job":
             self.jobs[stream] = evolve_job(self.find_job(stream), record)
         elif level == "task":
-            self.tasks[stream] = evolve_task(self.find_task(stream), record)
+            self.tasks[stream] = evolve_task(self.lifecycles, self.find_task(stream), record)
         elif level == RUNS and subject is not None:
             run = evolve_run(self.part(RUNS, stream, subject), record)
             self.put_part(RUNS, stream, subject, run)
         elif level == STEPS and subject is not None:
             self.put_step(stream, subject, evolve_step(self.part(STEPS, stream, subject), record))
+        elif level == "lifecycle":
+            self._install(record)
         elif level == "limit":
             self.limits.update(evolve_limits(self.known_limits(), record))
         project = PROJECTIONS.get(type(event))
         if project is not None:
             project(self, record, event)
+
+    def _install(self, record: e.Record) -> None:
+        """Add or remove a lifecycle."""
+        name, event = record.subject or "", record.event
+        known = dict(self.lifecycles)
+        if isinstance(event, e.LifecycleInstalled):
+            known[name] = lifecycle_document.read(event.document)
+            self.installed[name] = {"document": event.document, "at": record.at}
+        else:
+            known.pop(name, None)
+            self.installed[name] = None
+        self.lifecycles = known
 
     def merge(self, draft: "World", records: Iterable[e.Record]) -> None:
         """Take over the changes of a draft; later commands see them."""
@@ -44,6 +59,9 @@ class World(EntityStore):
             self.tasks.update(draft.tasks)
         if draft.jobs:
             self.jobs.update(draft.jobs)
+        if draft.installed:
+            self.installed.update(draft.installed)
+            self.lifecycles = draft.lifecycles
         if draft.plans or draft.gone or draft.limits:
             self.plans.update(draft.plans)
             self.gone.update(draft.gone)

@@ -12,8 +12,8 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.entities import Job, Task, Wait
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
 from detent.operations import schemas
@@ -66,11 +66,12 @@ class Suggestion(NamedTuple):
 
 def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[str]]:
     """By task id, the actions that would change something now, in alphabetical order."""
+    lifecycles = view.lifecycles()
     tried = [
         (task, name, verb.command(task))
         for task in tasks
         for name, verb in VERBS.items()
-        if _may_apply(task, name, verb)
+        if _may_apply(lifecycles[task.lifecycle], task, name, verb)
     ]
     world = load(view, LoadRequest([command for _, _, command in tried])) if tried else World()
     now = view.now()
@@ -81,13 +82,13 @@ def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[s
     return legal
 
 
-def _may_apply(task: Task, name: str, verb: Verb) -> bool:
+def _may_apply(lifecycle: TaskLifecycle, task: Task, name: str, verb: Verb) -> bool:
     """Whether the action is worth trying: the lifecycle allows its event in the task's state."""
     if name == "raise":
         return task.blocked_by == "budget" and is_spent(task)
     if name == "dismiss":
         return task.parent_id is not None
-    move = LIFECYCLES[task.lifecycle].move
+    move = lifecycle.move
     return not verb.events or any((task.state, each) in move for each in verb.events)
 
 

@@ -1,15 +1,16 @@
 """Data for charts: counts by state, and a time window divided into intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from detent import views
 from detent.kernel.health import Thresholds
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.thresholds import thresholds
 
@@ -25,14 +26,19 @@ def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         found = {
-            "board": view.count_by(Query("tasks", {**of, "lifecycle": "board"}), "state"),
-            "review": view.count_by(Query("tasks", {**of, "lifecycle": "review"}), "state"),
+            **{each: _tasks_by_state(view, of, each) for each in view.lifecycles()},
             "job": view.count_by(Query("jobs", of), "state"),
             # Runs and steps have no project, so they are not counted for one project.
             "run": {} if of else view.count_by(Query("runs", {}), "state"),
             "step": {} if of else view.count_by(Query("steps", {}), "state"),
         }
-    return {"lifecycles": {name: dict(found[name]) for name in LIFECYCLES}}
+    return {"lifecycles": {name: dict(counts) for name, counts in found.items()}}
+
+
+def _tasks_by_state(
+    view: ReadTransaction, of: Mapping[str, Any], lifecycle: str
+) -> Mapping[Any, int]:
+    return view.count_by(Query("tasks", {**of, "lifecycle": lifecycle}), "state")
 
 
 @operation(Scope.READ, "GET", "/api/stats/series")

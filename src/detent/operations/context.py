@@ -7,9 +7,10 @@ from typing import Any
 from detent.engine import Engine
 from detent.errors import NotFound
 from detent.kernel.entities import Job, Task
+from detent.kernel.task_lifecycle import choices
 from detent.operations.registry import Caller
 from detent.settings import Settings
-from detent.store.port import Store
+from detent.store.port import ReadTransaction, Store
 from detent.store.types import Query
 from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
@@ -37,7 +38,10 @@ class Core:
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """The intents of the configuration file and those that workers have registered."""
         with self.store.read() as view:
-            registered = view.rows("intents")
+            return self._intents(view)
+
+    def _intents(self, view: ReadTransaction) -> dict[str, Mapping[str, Any]]:
+        registered = view.rows("intents")
         own = {
             name: _configured(row, registered.get(name, {})) for name, row in self.intents.items()
         }
@@ -45,8 +49,10 @@ class Core:
 
     def submission_context(self, caller: Caller) -> Context:
         """The context against which the submissions of a caller are checked."""
-        intents = self.known_intents()
-        return Context(self.store, self.settings, intents, caller.actor, caller.project)
+        with self.store.read() as view:
+            intents, lifecycles = self._intents(view), choices(dict(view.lifecycles()))
+        where = (caller.actor, caller.project)
+        return Context(self.store, self.settings, intents, *where, lifecycles)
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
         """The task and its version; not found if the caller may not see its project."""

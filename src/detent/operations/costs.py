@@ -7,6 +7,7 @@ from detent import views
 from detent.kernel.budget import is_warned
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.state_mapping import seen
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
@@ -92,7 +93,7 @@ def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
 
 def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks for clients, with their cost and their states in other protocols."""
-    found, failures = trees(view, rows), _failures(view, rows)
+    found, failures, known = trees(view, rows), _failures(view, rows), view.lifecycles()
     return [
         cast(
             schemas.Task,
@@ -100,7 +101,7 @@ def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task
                 **views.shown(row),
                 "error_class": failures.get(row["job_id"]),
                 "usage": _usage(found, row),
-                "elsewhere": _elsewhere(row),
+                "elsewhere": _elsewhere(known, row),
             },
         )
         for row in rows
@@ -123,8 +124,9 @@ def _usage(found: Trees, row: Row) -> schemas.Usage:
     }
 
 
-def _elsewhere(row: Row) -> schemas.Elsewhere:
-    view = seen(row["lifecycle"], row["state"], row["blocked_by"], row["retries_left"])
+def _elsewhere(lifecycles: TaskLifecycles, row: Row) -> schemas.Elsewhere:
+    lifecycle = lifecycles[row["lifecycle"]]
+    view = seen(lifecycle, row["state"], row["blocked_by"], row["retries_left"])
     return {"other": view.other, "mcp": view.mcp.value, "a2a": view.a2a.value}
 
 

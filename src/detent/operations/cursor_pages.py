@@ -4,7 +4,7 @@ A cursor contains its table, its sort order and the last row; one of another lis
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from detent import views
 from detent.errors import Invalid, NotFound
 from detent.kernel.lifecycle import normalise
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.task_lifecycle import TaskState, newest, state_names
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller
 from detent.store.types import Query
@@ -23,13 +24,6 @@ SORTS: Mapping[str, Mapping[str, type]] = {
     "tasks": {"created_at": int, "state_at": int, "priority": str, "id": str},
     "jobs": {"created_at": int, "state_at": int, "rank": int, "id": str},
     "runs": {"queued_at": int, "started_at": int, "ended_at": int, "id": str},
-}
-STATES: Mapping[str, tuple[str, ...]] = {
-    "tasks": tuple(
-        dict.fromkeys((*LIFECYCLES["board"].state_names, *LIFECYCLES["review"].state_names))
-    ),
-    "jobs": LIFECYCLES["job"].state_names,
-    "runs": LIFECYCLES["run"].state_names,
 }
 
 
@@ -66,10 +60,28 @@ def of_project(caller: Caller, where: dict[str, Any], project: str | None) -> di
     return where if only is None else {**where, "project": only}
 
 
-def states_from(given: str, table: str) -> list[str]:
+def states_from(core: Core, given: str, table: str) -> list[str]:
     """The states of a filter, which are separated by commas."""
     names = [normalise(each.strip()) for each in given.split(",")]
-    return [check_choice(name, STATES[table], "state", "unknown_state") for name in names]
+    if table == "tasks":
+        known: Sequence[str] = task_states(core, lambda _: True)
+    else:
+        known = LIFECYCLES[table.removesuffix("s")].state_names
+    return [check_choice(name, known, "state", "unknown_state") for name in names]
+
+
+def task_states(core: Core, wanted: Callable[[TaskState], bool]) -> list[str]:
+    """The names of the states of all task lifecycles for which `wanted` holds."""
+    with core.store.read() as view:
+        return state_names(view.lifecycles(), wanted)
+
+
+def versions_of(core: Core, given: str) -> list[str]:
+    """The ids of all versions of a lifecycle, by its name."""
+    with core.store.read() as view:
+        known = dict(view.lifecycles())
+    name = check_choice(normalise(given), newest(known), "lifecycle")
+    return [each.id for each in known.values() if each.name == name]
 
 
 def listed(core: Core, query: Query) -> list[Any]:

@@ -63,9 +63,10 @@ def task_at(
         found = sorted(
             pair for name in streams for pair in events_before(view, name, position, until_us)
         )
+        known = dict(view.lifecycles())
     if not found:
         raise NotFound(f"Task {task_id} did not exist at that time.", code="unknown_task")
-    world, described = World(), dict.fromkeys(DESCRIPTION)
+    world, described = World(lifecycles=known), dict.fromkeys(DESCRIPTION)
     for _, record in found:
         world.apply(record)
         described.update(_description(record.event))

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.entities import Task
+from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import WAITS_FOR_PERSON
+from detent.kernel.task_lifecycle import Phase, TaskState, state_names
 from detent.operations import schemas
 from detent.operations.actions import Suggestion, actions_on
 from detent.operations.context import Core
@@ -18,11 +20,8 @@ from detent.store.types import Query
 
 Row = Mapping[str, Any]
 
-ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
-FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
-KINDS: tuple[dict[str, Any], ...] = (ASKING, FAILED, {"state": "ready"})
-#: Final states that are in the inbox only while a task above waits for the subtask.
-ENDED_BADLY = ["budget_exceeded", "cancelled"]
+#: Reasons of blocked tasks that only a person ends.
+ASKING = sorted(each.value for each in WAITS_FOR_PERSON)
 #: Actions that the inbox does not list.
 NOT_LISTED = ("run",)
 
@@ -32,13 +31,14 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
     """List what waits for a person, oldest first: questions, reviews, failures, refusals."""
     with core.store.read() as view:
         rows: list[Row] = []
-        for where in KINDS:
+        kinds = _kinds(view)
+        for where in kinds:
             rows += _rows(view, of_project(caller, where, project))
         rows += _left_behind(view, of_project(caller, {}, project))
         items = _to_schema(view, _unsettled(view, rows))
         refused = list(refused_rows(view, caller, project))
         alone = Query("questions", of_project(caller, {}, project), "begun_at")
-        waiting = [Query("tasks", of_project(caller, each, project)) for each in KINDS]
+        waiting = [Query("tasks", of_project(caller, each, project)) for each in kinds]
         counts = [view.count_by(query, "state") for query in (*waiting, alone)]
     questions = listed(core, alone)
     total = sum(sum(each.values()) for each in counts) + len(refused)
@@ -51,17 +51,33 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
     }
 
 
+def _kinds(view: ReadTransaction) -> tuple[dict[str, Any], ...]:
+    """The conditions of tasks that wait for a person: a question or error, a decision."""
+    lifecycles = view.lifecycles()
+    blocked = state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED)
+    deciding = state_names(lifecycles, lambda each: each.waits_for_person)
+    return ({"state": blocked, "blocked_by": ASKING}, {"state": deciding})
+
+
 def _rows(view: ReadTransaction, where: dict[str, Any]) -> Sequence[Row]:
     return view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
 
 
 def _left_behind(view: ReadTransaction, within: dict[str, Any]) -> Iterator[Row]:
     """Subtasks that ended without success, below tasks that wait for their subtasks."""
-    waiting = _rows(view, {**within, "state": "blocked", "blocked_by": "subtasks"})
+    lifecycles = view.lifecycles()
+    blocked = state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED)
+    waiting = _rows(view, {**within, "state": blocked, "blocked_by": "subtasks"})
     parents = {parent for parent, _ in view.children([row["id"] for row in waiting])}
     if parents:
-        where = {**within, "parent_id": sorted(parents), "state": ENDED_BADLY}
+        ended = state_names(lifecycles, _ended_badly)
+        where = {**within, "parent_id": sorted(parents), "state": ended}
         yield from _rows(view, where)
+
+
+def _ended_badly(state: TaskState) -> bool:
+    """Whether the state is in the inbox only while a task above waits for the subtask."""
+    return state.ending in (Ending.FAILED, Ending.CANCELLED) and not state.waits_for_person
 
 
 def _unsettled(view: ReadTransaction, rows: Sequence[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ from typing import Any
 from detent.engine import CommandResult
 from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
+from detent.kernel.task_lifecycle import EntryPoint, Phase
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import (
@@ -31,12 +32,13 @@ MAX_TASKS = 10_000
 def add(
     core: Core, caller: Caller, context: Context, /, **given: Any
 ) -> PreparedSubmission[schemas.Added]:
-    """Create a task of the `board` lifecycle and queue it."""
+    """Create a task and queue it. Its lifecycle is `board`, unless an installed one replaces it."""
     made = add_task(context, given)
 
     def finish(results: Sequence[Result]) -> schemas.Added:
         answer = _answer(results)
-        status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
+        repeated = answer.repeated
+        status = core.task(caller, answer.value)[0].state if repeated else _queued(context)
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
     return PreparedSubmission([made.request()], finish)
@@ -45,25 +47,34 @@ def add(
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
 def enqueue(core: Core, caller: Caller, /, **given: Any) -> schemas.Added:
     """Queue a task under the caller's own id; an existing task is queued or unblocked."""
-    command = enqueue_task(core.submission_context(caller), given).command
+    context = core.submission_context(caller)
+    command = enqueue_task(context, given).command
     assert isinstance(command, c.SubmitTask)
     task_id = command.task_id
     try:
         core.engine.do(command, caller.actor)
-        return {"taskId": task_id, "status": "todo", "repeated": False}
+        return {"taskId": task_id, "status": _queued(context), "repeated": False}
     except Refused as refusal:
         if refusal.code != "task_exists" or refusal.details.get("deleted"):
             raise
     return _enqueue_known(core, caller, task_id, command)
 
 
+def _queued(context: Context) -> str:
+    """The state of a new task that was queued."""
+    lifecycle = context.lifecycles.defaults[EntryPoint.ADD]
+    return lifecycle.move[lifecycle.initial, "task_queued"]
+
+
 def _enqueue_known(
     core: Core, caller: Caller, task_id: str, command: c.SubmitTask
 ) -> schemas.Added:
     task, _ = core.task(caller, task_id)
-    if task.state == "inbox":
+    with core.store.read() as view:
+        lifecycle = view.lifecycles()[task.lifecycle]
+    if task.state == lifecycle.initial:
         core.engine.do(c.QueueTask(task_id), caller.actor)
-    elif task.state == "blocked":
+    elif lifecycle.phase(task.state) is Phase.BLOCKED:
         core.engine.do(c.UnblockTask(task_id), caller.actor)
     elif not _same_body(core, task_id, command):
         raise Refused(

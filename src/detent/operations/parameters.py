@@ -10,7 +10,7 @@ from typing import Any
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
-from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
+from detent.operations.cursor_pages import MAX_ROWS, SORTS
 from detent.operations.intake import MAX_TASKS
 from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
@@ -87,7 +87,7 @@ INPUTS: Mapping[str, Input] = {
         {"project": "demo"},
     ),
     "project": _name("The project", "demo"),
-    "lifecycle": Input("The lifecycle of the task", "review", choices=("review", "board")),
+    "lifecycle": _name("The lifecycle of the task", "review"),
     "title": Input("The title that people see", "Check the release", longest=MAX_TITLE),
     "tags": Input("Tags, to filter lists by", ["release"], longest=MAX_TAGS, schema=NAMES),
     "depends_on": Input(
@@ -226,8 +226,8 @@ INPUTS: Mapping[str, Input] = {
 }
 
 
-def _states(table: str) -> Input:
-    words = "|".join(dict.fromkeys(STATES[table]))
+def _states(level: str) -> Input:
+    words = "|".join(LIFECYCLES[level].state_names)
     return replace(INPUTS["state"], schema={"pattern": f"^({words})(,({words}))*$"})
 
 
@@ -247,12 +247,8 @@ SEEN = Input(
 )
 #: Parameters that have a meaning of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
-    ("show_lifecycle", "name"): Input(
-        "The name of the lifecycle", "board", choices=tuple(LIFECYCLES)
-    ),
-    ("lifecycle_diagram", "name"): Input(
-        "The name of the lifecycle", "board", choices=tuple(LIFECYCLES)
-    ),
+    ("show_lifecycle", "name"): _name("The id of the lifecycle", "board"),
+    ("lifecycle_diagram", "name"): _name("The id of the lifecycle", "board"),
     ("accept_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
@@ -277,9 +273,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ),
     ("set_state", "value"): Input("The new value: any JSON value; null deletes it", "2026.1"),
     ("set_task_state", "state"): Input("The new state", "done", choices=tuple(STATE_SETTERS)),
-    ("put_schedule", "lifecycle"): Input(
-        "The lifecycle of its tasks", "board", choices=("review", "board")
-    ),
+    ("put_schedule", "lifecycle"): _name("The lifecycle of its tasks", "board"),
     ("put_webhook", "name"): _webhook_name(),
     ("delete_webhook", "name"): _webhook_name(),
     ("rotate_webhook_key", "name"): _webhook_name(),
@@ -288,9 +282,9 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("replay_webhook", "name"): _webhook_name(),
     ("create_token", "name"): Input("The name of the token", "ci", pattern=NAME),
     ("revoke_token", "name"): _name("The name of the token", "ci"),
-    ("list_tasks", "state"): _states("tasks"),
-    ("list_jobs", "state"): _states("jobs"),
-    ("list_runs", "state"): _states("runs"),
+    ("list_tasks", "state"): INPUTS["state"],
+    ("list_jobs", "state"): _states("job"),
+    ("list_runs", "state"): _states("run"),
     ("list_tasks", "sort"): _sorts("tasks", "-created_at"),
     ("list_jobs", "sort"): _sorts("jobs", "-created_at"),
     ("list_runs", "sort"): _sorts("runs", "-queued_at"),

@@ -7,16 +7,22 @@ from detent import views
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
-from detent.operations.context import Core, check_choice
+from detent.operations.context import Core
 from detent.operations.costs import shown_tasks
-from detent.operations.cursor_pages import MAX_ROWS, listed, of_project, page, states_from
+from detent.operations.cursor_pages import (
+    MAX_ROWS,
+    listed,
+    of_project,
+    page,
+    states_from,
+    task_states,
+    versions_of,
+)
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.types import Query
 
 #: Events of one history in one response; the cursor continues it.
 MAX_EVENTS = 10_000
-#: The task states that are not final.
-ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
 
 # ---- tasks -----------------------------------------------------------------------------------
 
@@ -43,15 +49,15 @@ def list_tasks(
     """List tasks, filtered and sorted, one page at a time."""
     where = _present(intent=intent, source=source, parent_id=parent_id)
     if lifecycle is not None:
-        where["lifecycle"] = check_choice(lifecycle, ("board", "review"), "lifecycle")
+        where["lifecycle"] = versions_of(core, lifecycle)
     if priority is not None:
         where["priority"] = priority_from(priority).value
     if tag is not None:
         where["tags"] = tag
     if state is not None:
-        where["state"] = states_from(state, "tasks")
+        where["state"] = states_from(core, state, "tasks")
     elif active:
-        where["state"] = ACTIVE
+        where["state"] = task_states(core, lambda each: each.ending is None)
     within = of_project(caller, where, project)
     rows, after = page(core, "tasks", within, sort, cursor, limit, search)
     return {"items": tasks_from(core, rows), "cursor": after}
@@ -121,7 +127,7 @@ def list_jobs(
     """List jobs, filtered and sorted, one page at a time."""
     where = _present(intent=intent, task_id=task_id)
     if state is not None:
-        where["state"] = states_from(state, "jobs")
+        where["state"] = states_from(core, state, "jobs")
     within = of_project(caller, where, project)
     rows, after = page(core, "jobs", within, sort, cursor, limit, search)
     return {"items": [job_from(row) for row in rows], "cursor": after}

@@ -31,7 +31,7 @@ def list_runs(
     limit: int = 100,
 ) -> schemas.RunPage:
     """List runs, filtered and sorted, one page at a time."""
-    where: dict[str, Any] = {} if state is None else {"state": states_from(state, "runs")}
+    where: dict[str, Any] = {} if state is None else {"state": states_from(core, state, "runs")}
     where.update({} if worker is None else {"worker": worker})
     where.update({} if job_id is None else {"job_id": job_id})
     rows, after = page(core, "runs", where, sort, cursor, limit, search)

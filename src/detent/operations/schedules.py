@@ -10,6 +10,7 @@ from detent.engine import Idempotency
 from detent.errors import NotFound
 from detent.ids import new_id
 from detent.kernel.commands import Actor
+from detent.kernel.task_lifecycle import EntryPoint
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.intake import submitted
@@ -49,7 +50,7 @@ def put_schedule(
     every_s: int | None = None,
     overlap: str = "skip",
     missed: str = "once",
-    lifecycle: str = "board",
+    lifecycle: str | None = None,
     project: str | None = None,
     priority: str = "P2",
     payload: Any = NO_PAYLOAD,
@@ -66,7 +67,7 @@ def put_schedule(
         "every_s": every_s,
         "overlap": overlap,
         "missed": missed,
-        "lifecycle": lifecycle,
+        "lifecycle": lifecycle or _default_lifecycle(core, caller),
         "priority": priority,
         "payload": payload,
         "options": options,
@@ -162,10 +163,14 @@ def record_firing(core: Core, seen: Schedule, **changes: Any) -> None:
 # ---- parts -----------------------------------------------------------------------------------
 
 
+def _default_lifecycle(core: Core, caller: Caller) -> str:
+    return core.submission_context(caller).lifecycles.defaults[EntryPoint.SCHEDULE].name
+
+
 def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
     body = {
         "intent": schedule.intent,
-        "lifecycle": schedule.lifecycle,
+        "lifecycle": schedule.lifecycle or _default_lifecycle(core, caller),
         "project": schedule.project,
         "priority": schedule.priority,
         "payload": schedule.payload,

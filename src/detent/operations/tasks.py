@@ -170,7 +170,9 @@ def edit_task(
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:
-        edited = {**task.options, **options_from({}, options, task.lifecycle)}
+        with core.store.read() as view:
+            policy = view.lifecycles()[task.lifecycle].policy
+        edited = {**task.options, **options_from({}, options, policy)}
         changes["options"] = with_steps(edited, task.intent, core.known_intents())
     fields = (*EDITABLE, "max_budget_usd")
     if not changes and max_budget_usd is None:

@@ -11,13 +11,13 @@ from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
-from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.predicates import DONE_TASK, has_failed
+from detent.kernel.task_lifecycle import Phase
 from detent.limit_config import EVERYTHING
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import FILE, PAUSE_FIELDS
+from detent.operations.task_states import has_ended, has_failed, is_done, state_of
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.views import shown, utc
@@ -137,21 +137,22 @@ def legal_actions(context: WhyContext, task: Task) -> list[Suggestion]:
 def _reasons(
     context: WhyContext, task: Task, job: Job | None, legal: Sequence[str]
 ) -> Iterator[Reason]:
-    if LIFECYCLES[task.lifecycle].is_terminal(task.state):
+    if has_ended(context.view, task):
         return
-    if task.state == "blocked" and task.blocked_by:
+    state = state_of(context.view, task)
+    if state.phase is Phase.BLOCKED and task.blocked_by:
         yield _blocked(context, task, legal)
-    elif task.state in ("inbox", "pending"):
-        yield _person_reason("not_queued", task, legal)
-    elif task.state == "ready":
+    elif state.under_review:
         yield _person_reason("review", task, legal)
-    elif task.state in ("failed", "timed_out"):
+    elif state.ending is not None:
         yield _person_reason(task.state, task, legal, _failure(job))
+    elif state.phase is Phase.IDLE:
+        yield _person_reason("not_queued", task, legal)
     if task.open_dependencies and task.blocked_by != "dependency":
         yield _dependencies(context, task, legal)
     yield from _failed_subtasks(context.view, task)
     yield from _warnings(context, task)
-    if job is not None and (job.state != "retrying" or task.state != "blocked"):
+    if job is not None and (job.state != "retrying" or state.phase is not Phase.BLOCKED):
         yield from _job_reasons(context, job, task.blocked_detail.get("wait"))
 
 
@@ -193,11 +194,9 @@ def _blocked(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
     if reason == "subtasks":
         waiting = _unsettled(context.view, task)
         detail["subtasks"] = _named(waiting)
-        first = first if any(not has_failed(each) for each in waiting) else None
-        actions = (
-            *_actions_on_others(context.view, [each for each in waiting if has_failed(each)]),
-            *actions,
-        )
+        failed = [each for each in waiting if has_failed(context.view, each)]
+        first = first if len(failed) < len(waiting) else None
+        actions = (*_actions_on_others(context.view, failed), *actions)
     elif reason == "budget":
         actions = (*budget_raises(context.view, task), *actions)
     how = _how_text(task, first, actions)
@@ -207,8 +206,8 @@ def _blocked(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
 
 def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
     found = [each for each, _ in context.view.tasks(task.depends_on)]
-    waiting = [each for each in found if each.state not in DONE_TASK]
-    failed = [each for each in waiting if has_failed(each)]
+    waiting = [each for each in found if not is_done(context.view, each)]
+    failed = [each for each in waiting if has_failed(context.view, each)]
     who = "a person" if failed else "the tasks that it depends on"
     actions = (
         *_actions_on_others(context.view, failed, ("run", "resume", "retry")),
@@ -237,8 +236,7 @@ def _actions_on_others(
 def budget_raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
     """Suggestions to raise the spent budgets of the tasks above, unless those have ended."""
     for each in with_ancestors(view, task):
-        ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
-        if each.id != task.id and is_spent(each) and not ended:
+        if each.id != task.id and is_spent(each) and not has_ended(view, each):
             yield Suggestion("raise", each.id)
 
 
@@ -248,12 +246,12 @@ def _unsettled(view: ReadTransaction, task: Task) -> list[Task]:
         return []
     below = dict.fromkeys(child for _, child in view.children([task.id]))
     found = (each for each, _ in view.tasks([*below]))
-    return [each for each in found if each.state not in DONE_TASK and each.id not in task.settled]
+    return [each for each in found if not is_done(view, each) and each.id not in task.settled]
 
 
 def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """The failed subtasks that the task still waits for."""
-    failed = [each for each in _unsettled(view, task) if has_failed(each)]
+    failed = [each for each in _unsettled(view, task) if has_failed(view, each)]
     suggested = _actions_on_others(view, failed)
     for each in failed[:MAX_NAMED]:
         actions = tuple(one for one in suggested if one.id == each.id)

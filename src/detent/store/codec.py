@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from detent.errors import Broken, Invalid
-from detent.kernel.events import EVENTS, Event, Record
+from detent.kernel.events import EVENTS, Event, Record, TaskMoved, level_of
 from detent.store.types import LoggedEvent, NewEvent
 
 #: The JSON text of a value in bytes; raises one of `NOT_JSON` if there is none.
@@ -70,7 +70,7 @@ def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
 
 def read_event(name: str, schema: int, data: str) -> Event:
     """The event of a row of the log, upgraded to the present schema."""
-    kind = EVENTS.get(name)
+    kind = EVENTS.get(name) or (TaskMoved if level_of(name) == "task" else None)
     if kind is None or schema > kind.version:
         raise Broken(
             f"The log contains the event {name!r} of schema {schema}, which is unknown here.",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.store.blobs import Blobs, Outputs
 from detent.store.job_sets import JobSets
 from detent.store.logged_commit import LoggedCommit
@@ -48,6 +49,9 @@ class LogReader(Protocol):
 
 class ReadTransaction(LogReader, Protocol):
     """A consistent view of the store. Ids that do not exist are absent from the result."""
+
+    def lifecycles(self) -> TaskLifecycles:
+        """The lifecycles of tasks by id. Documents never change, so known ones are not read."""
 
     def commits(self, after: int, limit: int, upto: int | None = None) -> Sequence[LoggedCommit]:
         """The commits with the first `limit` events after a position.

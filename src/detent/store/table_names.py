@@ -12,6 +12,7 @@ TABLES = (
     "schedules",
     "resources",
     "limits",
+    "lifecycles",
     "tokens",
     "system_state",
     "webhooks",

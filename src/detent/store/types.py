@@ -1,6 +1,6 @@
 """The rows and values that a store writes and reads. All times are integer microseconds."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
@@ -100,8 +100,16 @@ class Changes(NamedTuple):
     deadlines: Sequence[tuple[str, int | None]] = ()
     keys: Sequence[IdempotencyKey] = ()
     limits: Mapping[str, Any] = {}
+    #: Rows of lifecycles by id; None is one that was removed.
+    lifecycles: Mapping[str, Any] = {}
     deleted_tasks: Sequence[str] = ()
     deleted_jobs: Sequence[str] = ()
+
+    def named_rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The tables of named values that change, with their rows."""
+        for table, rows in (("limits", self.limits), ("lifecycles", self.lifecycles)):
+            if rows:
+                yield table, rows
 
 
 # ---- read ----------------------------------------------------------------------------------

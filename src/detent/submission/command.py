@@ -16,6 +16,8 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
+from detent.kernel.retry import PLAIN, RetryPolicy
+from detent.kernel.task_lifecycle import EntryPoint
 from detent.submission.checks import (
     check_choice,
     check_resources,
@@ -38,7 +40,6 @@ from detent.submission.request import (
     read,
 )
 
-LIFECYCLES = ("board", "review")
 NOT_GIVEN = (None, None, None, None)
 
 R = TypeVar("R", bound=Request)
@@ -61,18 +62,21 @@ def submit_task(
     context: Context, given: Mapping[str, Any], *, source: str | None = None
 ) -> Submission:
     """A task, from the fields of a `TaskRequest`. `source`: one that no request may name."""
-    return _task(context, _read(TaskRequest, given), source)
+    request = _read(TaskRequest, given)
+    if request.lifecycle is None:
+        request.lifecycle = context.lifecycles.defaults[EntryPoint.SUBMIT].name
+    return _task(context, request, source)
 
 
 def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
-    """A queued board task, from the fields of a `BoardRequest`; its payload names its project."""
-    return _task(context, _on_board(_read(BoardRequest, given), None))
+    """A queued task, from the fields of a `BoardRequest`; its payload names its project."""
+    return _task(context, _added(context, _read(BoardRequest, given), None))
 
 
 def enqueue_task(context: Context, given: Mapping[str, Any]) -> Submission:
-    """A queued board task under the caller's own id, from the fields of an `EnqueueRequest`."""
+    """A queued task under the caller's own id, from the fields of an `EnqueueRequest`."""
     request = _read(EnqueueRequest, given)
-    return _task(context, _on_board(request, checked_id(request.taskId, "taskId")))
+    return _task(context, _added(context, request, checked_id(request.taskId, "taskId")))
 
 
 def _read(kind: type[R], given: Mapping[str, Any]) -> R:
@@ -86,13 +90,15 @@ def _read(kind: type[R], given: Mapping[str, Any]) -> R:
     return request
 
 
-def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> TaskRequest:
+def _added(
+    context: Context, request: BoardRequest | EnqueueRequest, task_id: str | None
+) -> TaskRequest:
     payload = request.payload
     return TaskRequest(
         intent=request.intent,
         id=task_id,
         project=None if payload is UNSET else payload.get("project"),
-        lifecycle="board",
+        lifecycle=context.lifecycles.defaults[EntryPoint.ADD].name,
         source=request.source,
         priority=request.priority,
         payload=payload,
@@ -138,21 +144,22 @@ def _task(context: Context, request: TaskRequest, source: str | None = None) -> 
 
 def _checked(context: Context, request: TaskRequest, source: str | None) -> Checked:
     """Check the fields of a task that depend on the installation."""
-    lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
+    known = context.lifecycles.by_name
+    lifecycle = known[check_choice(normalise(request.lifecycle or ""), known, "lifecycle")]
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     project = project_of(context, request.project, request.parent_id)
     source = source or source_of(context, request.source)
     priority = priority_from(request.priority).value
-    budget = _budget(request.max_budget_usd, row)
-    options = options_of(context, request.intent, request.options, lifecycle, payload)
+    budget = _budget(request.max_budget_usd, row, lifecycle.budget)
+    options = options_of(context, request.intent, request.options, lifecycle.policy, payload)
     lasts = not (
         ARGUMENTS in row
         or uses_payload(row)
         or plan_of(options) is not None
         or context.settings.intake_projects_locked
     )
-    return Checked(project, lifecycle, source, priority, budget, options, lasts)
+    return Checked(project, lifecycle.id, source, priority, budget, options, lasts)
 
 
 def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
@@ -160,7 +167,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     request = _read(JobRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    options = options_of(context, request.intent, request.options, "job", payload)
+    options = options_of(context, request.intent, request.options, PLAIN, payload)
     command = c.SubmitJob(
         job_id=new_id() if request.id is None else checked_id(request.id, "id"),
         project=project_of(context, request.project),
@@ -189,18 +196,23 @@ def start_of(request: Request) -> dict[str, Any]:
 
 
 def options_of(
-    context: Context, intent: str, given: Mapping[str, Any] | None, lifecycle: str, payload: Any
+    context: Context,
+    intent: str,
+    given: Mapping[str, Any] | None,
+    policy: RetryPolicy,
+    payload: Any,
 ) -> dict[str, Any]:
-    options = options_for(context.intents, intent, given or {}, lifecycle, payload)
+    options = options_for(context.intents, intent, given or {}, policy, payload)
     check_resources(context, options)
     if "plan" in options:
         check_step_inputs(context, options["plan"], payload)
     return options
 
 
-def _budget(given: float | None, row: Mapping[str, Any]) -> int | None:
+def _budget(given: float | None, row: Mapping[str, Any], usual: int | None) -> int | None:
+    """The budget of the request, of its intent, or of its lifecycle."""
     wanted = row.get("max_budget_usd") if given is None else given
-    return None if wanted is None else budget_from(wanted)
+    return usual if wanted is None else budget_from(wanted)
 
 
 def key_for(project: str, request: Any, prefix: str = "") -> Idempotency | None:

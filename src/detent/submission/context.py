@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detent.kernel.commands import Actor
+from detent.kernel.task_lifecycle import Choices, choices
 from detent.settings import Settings
 from detent.store.port import Store
+from detent.task_lifecycles import SHIPPED
 
+SHIPPED_CHOICES = choices(SHIPPED)
 Intents = Mapping[str, Mapping[str, Any]]
 
 
@@ -34,5 +37,6 @@ class Context:
     actor: Actor
     #: The only project that the caller may submit to; None for all.
     project: str | None = None
+    lifecycles: Choices = SHIPPED_CHOICES
     #: By the fields of a request: what was checked before and lasts.
     checked: dict[tuple[str | None, ...], Checked] = field(default_factory=dict)

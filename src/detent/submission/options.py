@@ -15,7 +15,7 @@ from detent.kernel.budget import on_exceeded_from
 from detent.kernel.evidence_types import EvidenceType
 from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.plan_progress import plan_from
-from detent.kernel.retry import MAX_RETRIES, policy_from
+from detent.kernel.retry import MAX_RETRIES, PLAIN, RetryPolicy, policy_from
 from detent.submission.context import Intents
 from detent.submission.plan_checks import NEEDS_PLAN, with_steps
 
@@ -138,7 +138,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def checked_options(
-    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
+    defaults: Mapping[str, Any], given: Mapping[str, Any], policy: RetryPolicy = PLAIN
 ) -> dict[str, Any]:
     """The intent's options, overridden by the submission's, each checked by its row."""
     for name in given:
@@ -155,7 +155,7 @@ def checked_options(
         name: OPTIONS[name].check(value, f"options.{name}") for name, value in merged.items()
     }
     if "retry" in checked:
-        policy_from(checked["retry"], lifecycle, "options.retry")
+        policy_from(checked["retry"], policy, "options.retry")
     plan_of(checked)
     return checked
 
@@ -169,11 +169,11 @@ def plan_of(options: Mapping[str, Any]) -> Plan | None:
 
 
 def options_for(
-    intents: Intents, intent: str, given: Mapping[str, Any], lifecycle: str, payload: Any
+    intents: Intents, intent: str, given: Mapping[str, Any], policy: RetryPolicy, payload: Any
 ) -> dict[str, Any]:
     """The options of a submission. The payload may fill the intent's concurrency key."""
     defaults = intents[intent]
-    checked = options_from(defaults, given, lifecycle)
+    checked = options_from(defaults, given, policy)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
             f"options.plan is missing: every submission of the intent {intent} needs a plan.",
@@ -184,11 +184,11 @@ def options_for(
 
 
 def options_from(
-    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
+    defaults: Mapping[str, Any], given: Mapping[str, Any], policy: RetryPolicy = PLAIN
 ) -> dict[str, Any]:
     """The checked options without the intent's concurrency key, which is a template."""
     plain = {name: value for name, value in defaults.items() if name != "concurrency_key"}
-    return checked_options(plain, given, lifecycle)
+    return checked_options(plain, given, policy)
 
 
 # ---- the concurrency key ---------------------------------------------------------------------

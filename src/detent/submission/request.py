@@ -57,7 +57,7 @@ class TaskRequest(Request, kw_only=True, forbid_unknown_fields=True):
 
     id: str | None = None
     project: Name | None = None
-    lifecycle: str = "review"
+    lifecycle: str | None = None
     source: Name = "api"
     title: Title = ""
     priority: str = "P2"

@@ -14,6 +14,8 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from, dollars
 from detent.kernel.entities import Job, Task
 from detent.kernel.priority import priority_from
+from detent.kernel.retry import PLAIN
+from detent.kernel.task_lifecycle import known
 from detent.submission.checks import intent_row
 from detent.submission.command import Submission, key_for, options_of, payload_of, start_of
 from detent.submission.context import Context
@@ -36,7 +38,7 @@ def subtask_of_job(
     request = read(SubtaskRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    checked = options_of(context, request.intent, options, "job", payload)
+    checked = options_of(context, request.intent, options, PLAIN, payload)
     return c.SubmitJob(
         child,
         parent.project,
@@ -71,6 +73,7 @@ def _subtask(
 ) -> c.SubmitTask:
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
+    policy = known(context.lifecycles.by_id, parent.lifecycle).policy
     return c.SubmitTask(
         task_id=child,
         project=parent.project,
@@ -84,7 +87,7 @@ def _subtask(
         parent_id=parent.id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
-        options=options_of(context, request.intent, options, parent.lifecycle, payload),
+        options=options_of(context, request.intent, options, policy, payload),
         **start_of(request),
         **limits,
     )

@@ -20,8 +20,10 @@ from detent.kernel import events as e
 from detent.kernel.decide import decide
 from detent.kernel.entities import Job, Resource, Run, Step, Task
 from detent.kernel.invariants import offences
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.world import RUNS, STEPS, WAITS, World
+from detent.task_lifecycles import SHIPPED, all_lifecycles
+
+LIFECYCLES = all_lifecycles()
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -48,7 +50,7 @@ class Story:
 
     def __init__(self, *resources: Resource) -> None:
         self.now = 1_700_000_000 * SECOND
-        self.world = World()
+        self.world = World(lifecycles=SHIPPED)
         self.world.resources.update({each.id: each for each in resources})
         self.log: list[e.Record] = []
         self.last: list[e.Record] = []
@@ -245,7 +247,7 @@ class Story:
     # -- fold == state -------------------------------------------------------------------------
 
     def _folds(self) -> None:
-        folded = World()
+        folded = World(lifecycles=SHIPPED)
         for record in self.log:
             folded.apply(record._replace(event=_from_the_log(record.event)))
         kept = {key: _kept(parts) for key, parts in folded.parts.items()}

@@ -206,7 +206,7 @@ export type EditTaskBody = {
 
 /** The state of the task in the other lifecycle, as an MCP task and as an A2A task. */
 export type Elsewhere = {
-  other: string;
+  other: string | null;
   mcp: string;
   a2a: string;
 };
@@ -730,7 +730,7 @@ export type PutScheduleBody = {
   every_s?: number | null;
   overlap?: "allow" | "skip";
   missed?: "all" | "once" | "skip";
-  lifecycle?: "review" | "board";
+  lifecycle?: string | null;
   project?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   payload?: unknown;
@@ -1082,7 +1082,7 @@ export type SubmitTaskBody = {
   not_before?: string | null;
   id?: string | null;
   project?: string | null;
-  lifecycle?: "review" | "board";
+  lifecycle?: string | null;
   source?: string;
   title?: string;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
@@ -1332,7 +1332,7 @@ export interface Operations {
   job_runs: { takes: { job_id: string }; answers: Runs };
   job_steps: { takes: { job_id: string }; answers: Steps };
   job_why: { takes: { job_id: string }; answers: Why };
-  lifecycle_diagram: { takes: { name: "board" | "review" | "job" | "step" | "run" }; answers: Diagram };
+  lifecycle_diagram: { takes: { name: string }; answers: Diagram };
   list_deliveries: { takes: { name: string; limit?: number }; answers: Deliveries };
   list_events: { takes: { after?: number; limit?: number }; answers: Log };
   list_intents: { takes: object; answers: KnownIntents };
@@ -1345,7 +1345,7 @@ export interface Operations {
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
   list_sessions: { takes: object; answers: Sessions };
-  list_tasks: { takes: { state?: string; lifecycle?: "review" | "board"; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
+  list_tasks: { takes: { state?: string; lifecycle?: string; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
   list_workers: { takes: object; answers: Workers };
@@ -1379,7 +1379,7 @@ export interface Operations {
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
-  show_lifecycle: { takes: { name: "board" | "review" | "job" | "step" | "run" }; answers: Lifecycle };
+  show_lifecycle: { takes: { name: string }; answers: Lifecycle };
   show_me: { takes: object; answers: Me };
   show_project: { takes: { name: string }; answers: ProjectCounts };
   show_run: { takes: { run_id: string }; answers: Run };

@@ -1,6 +1,7 @@
 """The commands that the kernel decides, as values, by topic.
 
-All names are exported here, except those of pauses and limits, which are in `limit_commands`.
+All names are exported here, except those of pauses and limits, which are in `limit_commands`, and
+of installed lifecycles, which are in `lifecycle_commands`.
 """
 
 from detent.kernel.commands.clients import (
@@ -16,12 +17,14 @@ from detent.kernel.commands.clients import (
     EditTask,
     ForkJob,
     KeptResult,
+    MigrateTask,
     QueueTask,
     RaiseBudget,
     RejectTask,
     ResumeTask,
     RetryJob,
     RetryTask,
+    SendEvent,
     SendSignal,
     SubmitJob,
     SubmitTask,
@@ -40,6 +43,7 @@ from detent.kernel.commands.timers import (
     CheckTask,
     EndHold,
     ExpireJob,
+    FireTimer,
     ReclaimJob,
     RequeueJob,
     WakeJob,
@@ -89,11 +93,13 @@ __all__ = [
     "ExpireJob",
     "FailPlan",
     "FailRun",
+    "FireTimer",
     "ForkJob",
     "Grant",
     "HandBack",
     "JobCommand",
     "KeptResult",
+    "MigrateTask",
     "OpenSession",
     "QueueTask",
     "RaiseBudget",
@@ -109,6 +115,7 @@ __all__ = [
     "ResumeTask",
     "RetryJob",
     "RetryTask",
+    "SendEvent",
     "SendSignal",
     "StartStep",
     "SubmitJob",

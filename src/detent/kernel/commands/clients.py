@@ -126,6 +126,26 @@ class RejectTask(TaskCommand):
 
 
 @value
+class SendEvent(TaskCommand):
+    """Send a task an event that its lifecycle declares for people."""
+
+    task_id: str
+    event: str
+    comment: str | None = None
+    #: The version of the task that the sender saw. If it has changed, the command is refused.
+    seen: int | None = None
+
+
+@value
+class MigrateTask(TaskCommand):
+    """Continue a task under another version of its lifecycle."""
+
+    task_id: str
+    #: The id of that version.
+    lifecycle: str
+
+
+@value
 class AnswerTask(TaskCommand):
     """Answer the open question of a task."""
 

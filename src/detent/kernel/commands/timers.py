@@ -48,3 +48,11 @@ class CheckTask(TaskCommand):
     """Queue a blocked task again if its reason is gone."""
 
     task_id: str
+
+
+@value
+class FireTimer(TaskCommand):
+    """Send a task the event of a timer of its lifecycle, if it is due."""
+
+    task_id: str
+    state: str

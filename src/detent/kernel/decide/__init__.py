@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.kernel import commands as c
+from detent.kernel.commands import lifecycle_commands
 from detent.kernel.commands import limit_commands as lc
 from detent.kernel.couplings import COUPLINGS
 from detent.kernel.decide import (
     control,
+    declared_events,
     edit,
+    lifecycles,
     limits,
     plans,
     review,
@@ -33,6 +36,8 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.AcceptTask: review.accept_task,
     c.RejectTask: review.reject_task,
     c.AnswerTask: review.answer_task,
+    c.SendEvent: declared_events.send_event,
+    c.MigrateTask: lifecycles.migrate_task,
     c.DismissSubtask: control.dismiss_subtask,
     c.UnblockTask: control.unblock_task,
     c.EditTask: edit.edit_task,
@@ -68,11 +73,14 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.ExpireJob: timers.expire_job,
     c.EndHold: timers.end_hold,
     c.CheckTask: timers.check_task,
+    c.FireTimer: declared_events.fire_timer,
     lc.SetPause: limits.set_pause,
     lc.EndPause: limits.end_pause,
     lc.ExpirePause: limits.expire_pause,
     lc.SetLimit: limits.set_limit,
     lc.EndLimit: limits.end_limit,
+    lifecycle_commands.InstallLifecycle: lifecycles.install,
+    lifecycle_commands.RemoveLifecycle: lifecycles.remove,
 }
 
 

@@ -15,7 +15,7 @@ from detent.kernel.decide.guards import (
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
-from detent.kernel.predicates import DONE_TASK, has_failed, was_settled
+from detent.kernel.predicates import has_failed, is_blocked, is_done, was_settled
 from detent.kernel.transitions import cancellation, settlement, task_job
 
 # ---- running ---------------------------------------------------------------------------------
@@ -37,13 +37,14 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
     if command.changes:
         change(draft, task, command.changes)
         task = draft.task(task.id)
-    if task.state == "blocked":
+    if is_blocked(draft, task):
         reason_is_gone(draft, task)
         task_job.unblock(draft, task)
     elif draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
-        raise refusal(task, "task_unblocked" if task.lifecycle == "board" else "task_retried")
+        retried = "task_retried" in draft.lifecycle(task).events
+        raise refusal(draft, task, "task_retried" if retried else "task_unblocked")
 
 
 def _again(draft: Draft, task: Task) -> None:
@@ -76,7 +77,7 @@ def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
         )
     if was_settled(draft, task):
         return "repeated"
-    if not has_failed(task):
+    if not has_failed(draft, task):
         raise _not_dismissible(draft, task)
     settlement.dismiss(draft, task, command.reason)
     return "dismissed"
@@ -84,7 +85,7 @@ def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
 
 def _not_dismissible(draft: Draft, task: Task) -> Refused:
     """Return the refusal. A live subtask may be cancelled first; a completed one is settled."""
-    done = task.state in DONE_TASK
+    done = is_done(draft, task)
     legal = ("cancel",) if draft.may(task, e.TaskCancelled) else ()
     hint = "There is nothing to do: its parent does not wait for it." if done else None
     return Refused(

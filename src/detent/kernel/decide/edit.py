@@ -11,9 +11,9 @@ from detent.kernel.budget_reservation import used_up
 from detent.kernel.decide.guards import not_its_own
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
-from detent.kernel.predicates import ENDED_JOB, has_ended
+from detent.kernel.predicates import ENDED_JOB, has_ended, is_blocked
 from detent.kernel.priority import priority_from
-from detent.kernel.retention import ending
+from detent.kernel.task_lifecycle import Phase
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.transitions.waits import end_wait
 from detent.kernel.world import RUNS, WAITS
@@ -27,7 +27,7 @@ def edit_task(draft: Draft, command: c.EditTask) -> None:
     """Change fields and the budget: all that are named, or none."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "change it")
-    _not_ended(task)
+    _not_ended(draft, task)
     if command.changes:
         change(draft, task, command.changes)
     if command.budget is not None:
@@ -53,8 +53,8 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _not_ended(task: Task) -> None:
-    if has_ended(task):
+def _not_ended(draft: Draft, task: Task) -> None:
+    if has_ended(draft, task):
         raise Refused(
             f"Task {task.id} is {task.state} and can no longer be changed.", code="task_ended"
         )
@@ -67,7 +67,7 @@ def raise_budget(draft: Draft, command: c.RaiseBudget) -> None:
     """Raise a budget; everything in the tree that only this budget blocked continues."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "raise its budget")
-    _not_ended(task)
+    _not_ended(draft, task)
     if command.budget <= task.spent:
         raise Refused(
             f"Task {task.id} has spent {dollars(task.spent)} dollars. The budget must be higher, "
@@ -88,7 +88,7 @@ def _let_go_on(draft: Draft, task: Task) -> None:
             draft.part(WAITS, wait.job_id, wait.name) is not None
         ):  # a job that continues drops its `funds` waits
             end_wait(draft, wait, "raised")
-    if not held_up and task.state == "blocked" and task.blocked_by == "budget":
+    if not held_up and is_blocked(draft, task) and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
 
 
@@ -141,19 +141,21 @@ def _runs(draft: Draft, task: Task) -> int:
 def _reasons_to_keep(draft: Draft, task: Task, tree: list[Task]) -> list[str]:
     """Return all reasons why the task cannot be deleted."""
     reasons = _alive(draft, task)
-    reasons += [f"its subtask {each.id} is {each.state}" for each in tree[1:] if _is_live(each)]
+    reasons += [
+        f"its subtask {each.id} is {each.state}" for each in tree[1:] if draft.ending(each) is None
+    ]
     inside = {each.id for each in tree}
     for each in tree:
         waiting = [name for name in draft.dependents.get(each.id, ()) if name not in inside]
         reasons += [f"task {name} depends on it" for name in waiting if _still_waits(draft, name)]
-    if task.parent_id is not None and not has_ended(draft.task(task.parent_id)):
+    if task.parent_id is not None and not has_ended(draft, draft.task(task.parent_id)):
         reasons.append(f"its parent {task.parent_id} has not ended")
     return reasons
 
 
 def _alive(draft: Draft, task: Task) -> list[str]:
     reasons = []
-    if task.state in ("queued", "running", "todo", "doing"):
+    if draft.phase(task) in (Phase.QUEUED, Phase.WORKING):
         reasons.append(f"it is {task.state}")
     job = draft.job_of(task)
     if job is not None and job.state not in ENDED_JOB:
@@ -161,13 +163,9 @@ def _alive(draft: Draft, task: Task) -> list[str]:
     return reasons
 
 
-def _is_live(task: Task) -> bool:
-    return ending(task.lifecycle, task.state, task.retries_left) is None
-
-
 def _still_waits(draft: Draft, task_id: str) -> bool:
     task = draft.find_task(task_id)
-    return task is not None and task.open_dependencies > 0 and not has_ended(task)
+    return task is not None and task.open_dependencies > 0 and not has_ended(draft, task)
 
 
 def delete_job(draft: Draft, command: c.DeleteJob) -> None:

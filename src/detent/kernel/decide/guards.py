@@ -5,7 +5,6 @@ from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
-from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import failed_dependencies
 from detent.kernel.wait_kinds import PEOPLE
 from detent.kernel.world import RUNS
@@ -75,9 +74,9 @@ def seen(draft: Draft, task: Task, version: int | None) -> None:
         )
 
 
-def refusal(task: Task, event: str) -> Refused:
+def refusal(draft: Draft, task: Task, event: str) -> Refused:
     """Return the refusal of the lifecycle's table, which names the legal events."""
-    return LIFECYCLES[task.lifecycle].illegal(task.state, event)
+    return draft.lifecycle(task).illegal(task.state, event)
 
 
 def cancel_reason(reason: str) -> None:

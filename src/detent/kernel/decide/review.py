@@ -10,6 +10,7 @@ from detent.kernel.decide.control import queue_task
 from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
+from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.transitions.waits import deliver_signal, end_wait
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
@@ -34,14 +35,14 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
     not_over_a_question(task)
     seen(draft, task, command.seen)
     draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment))
-    _rounds_left(task)
+    _rounds_left(draft, task)
     if command.run:
         queue_task(draft, c.QueueTask(task.id))
 
 
-def _rounds_left(task: Task) -> None:
-    maximum = task.options.get("max_rounds")
-    if maximum is not None and task.rounds >= maximum:
+def _rounds_left(draft: Draft, task: Task) -> None:
+    limit = round_limit(draft, task)
+    if limit is not None and task.rounds >= limit:
         raise Refused(
             f"Task {task.id} was rejected {task.rounds} times, which is its limit (max_rounds).",
             code="rounds_used",

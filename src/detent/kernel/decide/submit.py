@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detent.errors import Invalid, Refused
+from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
@@ -11,12 +11,11 @@ from detent.kernel.dependency_cycles import cycle
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import NOT_BEFORE, Task
-from detent.kernel.lifecycles import lifecycle
+from detent.kernel.lifecycle import normalise
 from detent.kernel.plan_progress import record_plan_over
-from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
+from detent.kernel.predicates import ENDED_JOB, has_ended, has_failed, is_done
 from detent.kernel.priority import priority_from
 
-TASK_LIFECYCLES = ("board", "review")
 MAX_DEPTH = 5
 MAX_SUBTASKS = 10_000
 
@@ -43,7 +42,7 @@ def submit_task(draft: Draft, command: c.SubmitTask) -> str:
 def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.TaskCreated:
     return e.TaskCreated(
         project=command.project,
-        lifecycle=_task_lifecycle(command.lifecycle),
+        lifecycle=_task_lifecycle(draft, command.lifecycle),
         intent=command.intent,
         source=command.source,
         priority=priority_from(command.priority).value,
@@ -66,14 +65,13 @@ def _options(draft: Draft, command: c.SubmitTask | c.SubmitJob) -> Mapping[str, 
     return {**command.options, NOT_BEFORE: at} if at > draft.now else command.options
 
 
-def _task_lifecycle(given: str) -> str:
-    name = lifecycle(given).name
-    if name not in TASK_LIFECYCLES:
-        raise Invalid(
-            f"{name} is not a lifecycle of tasks.",
-            field="lifecycle",
-            given=name,
-            allowed=TASK_LIFECYCLES,
+def _task_lifecycle(draft: Draft, given: str) -> str:
+    name = normalise(given)
+    if name not in draft.lifecycles:
+        raise NotFound(
+            f"There is no lifecycle {given!r} of tasks. Known: {', '.join(draft.lifecycles)}.",
+            code="unknown_lifecycle",
+            known=draft.lifecycles,
         )
     return name
 
@@ -87,7 +85,7 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
         if dependency is None or dependency.project != command.project:
             message = f"There is no task {name} in project {command.project}."
             raise Invalid(message, field="depends_on", given=name)
-        still_open += dependency.state not in DONE_TASK
+        still_open += not is_done(draft, dependency)
     depends_on = command.depends_on
     path = cycle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
     if path is not None:
@@ -102,7 +100,7 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
 def _record_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
     for name in command.depends_on:
         dependency = draft.task(name)
-        if has_failed(dependency):
+        if has_failed(draft, dependency):
             draft.emit(command.task_id, e.DependencyFailed(name, dependency.state))
 
 
@@ -117,10 +115,14 @@ def _check_parent(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
                 f"Task {task.id} has {task.subtasks} subtasks, which is the limit.",
                 code="too_many_subtasks",
             )
-    if has_ended(parent) or parent.state == "ready":
+    if has_ended(draft, parent) or _under_review(draft, parent):
         raise Refused(
             f"Task {parent.id} is {parent.state} and accepts no subtasks.", code="parent_ended"
         )
+
+
+def _under_review(draft: Draft, task: Task) -> bool:
+    return draft.lifecycle(task).by_state[task.state].under_review
 
 
 def _lower(limit: int, own: int | None) -> int:

@@ -5,7 +5,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Step, Wait
-from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.predicates import ENDED_JOB, is_blocked
 from detent.kernel.transitions.cancellation import cancel, cancel_job
 from detent.kernel.transitions.claim_end import give_up
 from detent.kernel.transitions.due_waits import wake
@@ -60,14 +60,14 @@ def check_task(draft: Draft, command: c.CheckTask) -> bool:
     """Queue a blocked task again if its reason is gone; return whether it is unblocked."""
     task = draft.task(command.task_id)
     job = draft.job_of(task)
-    if task.state != "blocked" or job is None:
+    if not is_blocked(draft, task) or job is None:
         return False
     due = job.state == "retrying" and job.not_before <= draft.now
     if task.blocked_by == "dependency" and task.open_dependencies == 0:
         unblock(draft, task)
     elif task.blocked_by in ("retry", "rate_limit") and due:
         draft.emit(job.id, e.JobRequeued("due"))
-    return draft.task(task.id).state != "blocked"
+    return not is_blocked(draft, draft.task(task.id))
 
 
 def _not_due(what: str) -> Refused:

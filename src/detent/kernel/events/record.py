@@ -31,16 +31,29 @@ E = TypeVar("E", bound=type[Event])
 EVENTS: dict[str, type[Event]] = {}
 
 
+def level_of(name: str) -> str:
+    """The level of the event with this name; empty if it is unknown.
+
+    A document of a lifecycle declares further events of tasks, whose names begin with `task_`.
+    """
+    kind = EVENTS.get(name)
+    if kind is not None:
+        return kind.level
+    return "task" if name.startswith("task_") else ""
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def event(level: str, version: int = 1) -> Callable[[E], E]:
     """Declare an event type; its name is the class name in snake case."""
 
     def declare(cls: E) -> E:
         made = value(cls)
-        made.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         made.level = level
         made.version = version
-        EVENTS[made.name] = made
+        if "name" not in cls.__annotations__:
+            made.name = name
+        EVENTS[name] = made
         return made
 
     return declare

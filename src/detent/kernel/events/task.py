@@ -99,6 +99,28 @@ class TaskRejected(Event):
 
 
 @event("task")
+class TaskMoved(Event):
+    """A transition whose event only the document of the lifecycle declares.
+
+    In the log it has the declared name. `round` is the number of the round that it counts, `job_id`
+    the new job that it calls for.
+    """
+
+    name: str  # type: ignore[misc]  # of the instance: every other event has the name of its class
+    comment: str | None = None
+    round: int | None = None
+    job_id: str | None = None
+
+
+@event("task")
+class TaskMigrated(Event):
+    """The task continues under another version of its lifecycle, in a state of that version."""
+
+    lifecycle: str
+    state: str
+
+
+@event("task")
 class TaskRetried(Event):
     job_id: str | None = None
 

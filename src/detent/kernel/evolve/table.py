@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from detent.kernel import events as e
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.task_events import TASK_EVENTS
 
 #: What an event does to the entity of its level: (entity, event, at, state after it) to entity.
 Change = Callable[[Any, Any, int, str], Any]
@@ -13,9 +14,9 @@ C = TypeVar("C", bound=Change)
 CHANGES: dict[type[e.Event], Change] = {}
 
 JOB, RUN, STEP = LIFECYCLES["job"], LIFECYCLES["run"], LIFECYCLES["step"]
-#: The state events of each level. A task's two lifecycles share names but not all of them.
+#: The state events of each level. A lifecycle of tasks need not have all of them.
 MOVES: Mapping[str, frozenset[str]] = {
-    "task": frozenset({*LIFECYCLES["board"].events, *LIFECYCLES["review"].events}),
+    "task": TASK_EVENTS,
     "job": frozenset(JOB.events),
     "run": frozenset(RUN.events),
     "step": frozenset(STEP.events),
@@ -37,6 +38,6 @@ def next_state(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
     target = lifecycle.move.get((state, event.name))
     if target is not None:
         return target
-    if event.name in MOVES[event.level]:
+    if event.name in MOVES[event.level] or isinstance(event, e.TaskMoved):
         raise lifecycle.illegal(state, event.name)
     return state

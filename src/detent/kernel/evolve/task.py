@@ -4,19 +4,19 @@ from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel.entities import NOTHING, Task
 from detent.kernel.evolve.table import CHANGES, next_state, on
-from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.task_lifecycle import TaskLifecycles, known
 
 
-def evolve_task(task: Task | None, record: e.Record) -> Task:
+def evolve_task(lifecycles: TaskLifecycles, task: Task | None, record: e.Record) -> Task:
     if task is None:
-        return task_created(record)
+        return task_created(lifecycles, record)
     event = record.event
-    state = next_state(LIFECYCLES[task.lifecycle], task.state, event)
+    state = next_state(known(lifecycles, task.lifecycle), task.state, event)
     changed: Task = CHANGES[type(event)](task, event, record.at, state)
     return changed
 
 
-def task_created(record: e.Record) -> Task:
+def task_created(lifecycles: TaskLifecycles, record: e.Record) -> Task:
     event = record.event
     if not isinstance(event, e.TaskCreated):
         raise Broken(
@@ -26,7 +26,7 @@ def task_created(record: e.Record) -> Task:
         id=record.stream,
         project=event.project,
         lifecycle=event.lifecycle,
-        state=LIFECYCLES[event.lifecycle].initial,
+        state=known(lifecycles, event.lifecycle).initial,
         state_at=record.at,
         intent=event.intent,
         source=event.source,
@@ -127,6 +127,20 @@ def _with_answer(task: Task, question: str | None, outcome: str, answer: object)
 @on(e.TaskRejected)
 def _task_rejected(task: Task, event: e.TaskRejected, at: int, state: str) -> Task:
     return task._replace(state=state, state_at=at, rounds=event.round, comment=event.comment)
+
+
+@on(e.TaskMoved)
+def _task_moved_as_declared(task: Task, event: e.TaskMoved, at: int, state: str) -> Task:
+    moved = _with_job(_moved(task, at, state), event.job_id)
+    if event.round is not None:
+        moved = moved._replace(rounds=event.round)
+    return moved if event.comment is None else moved._replace(comment=event.comment)
+
+
+@on(e.TaskMigrated)
+def _task_migrated(task: Task, event: e.TaskMigrated, at: int, state: str) -> Task:
+    entered = task if event.state == task.state else task._replace(state_at=at)
+    return entered._replace(lifecycle=event.lifecycle, state=event.state)
 
 
 @on(e.TaskEdited)

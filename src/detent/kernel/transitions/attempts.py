@@ -5,7 +5,7 @@ from typing import cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job
-from detent.kernel.predicates import failure_class, in_work, retry_of_run
+from detent.kernel.predicates import failure_class, in_work, is_blocked, retry_of_run
 from detent.kernel.retry import Again, FailureClass
 
 # ---- couplings -------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def _block(
     draft: Draft, job: Job, kind: FailureClass, error: str, due_at: int, left: int | None
 ) -> None:
     task = draft.task_of(job)
-    if task is not None and in_work(task):
+    if task is not None and in_work(draft, task):
         reason = "rate_limit" if kind is FailureClass.RATE_LIMIT else "retry"
         detail = {"error_class": kind.value, "error": error, "due_at": due_at}
         draft.emit(task.id, e.TaskBlocked(reason, detail, left))
@@ -73,7 +73,7 @@ def hand_back(draft: Draft, job: Job) -> None:
     """Queue the job again without counting a failure; its task returns to the queue."""
     draft.emit(job.id, e.JobRequeued("handed_back"))
     task = draft.task_of(job)
-    if task is not None and in_work(task):
+    if task is not None and in_work(draft, task):
         draft.emit(task.id, e.TaskBlocked("retry", {"due_at": draft.now}))
         _return_to_queue(draft, job)
 
@@ -88,6 +88,6 @@ def _return_to_queue(draft: Draft, job: Job) -> None:
 def fail_job(draft: Draft, job: Job, kind: FailureClass, error: str) -> None:
     """Fail the job. A blocked task is unblocked first: no lifecycle lets it fail while blocked."""
     task = draft.task_of(job)
-    if task is not None and task.state == "blocked":
+    if task is not None and is_blocked(draft, task):
         draft.emit(task.id, e.TaskUnblocked(task.blocked_by))
     draft.emit(job.id, e.JobFailed(kind.value, error, kind is FailureClass.LOST))

@@ -5,8 +5,9 @@ from typing import cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
+from detent.kernel.outcome_rules import follow
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.retry import FailureClass
+from detent.kernel.task_lifecycle import Trigger
 from detent.kernel.transitions.task_job import task_of_stream
 
 # ---- shared ----------------------------------------------------------------------------------
@@ -38,16 +39,7 @@ def cancel_job(draft: Draft, job: Job, reason: str) -> str:
 
 def cancel_task(draft: Draft, record: e.Record) -> None:
     """The job was cancelled: cancel its task, or fail it if a dependency is the reason."""
-    reason = cast(e.JobCancelled, record.event).reason
-    task = task_of_stream(draft, record)
-    if reason != "dependency":
-        draft.emit(task.id, e.TaskCancelled(reason))
-    elif task.lifecycle == "review":
-        error = f"the task {task.failed_dependency} that it depends on has failed"
-        draft.emit(task.id, e.TaskFailed(FailureClass.DEPENDENCY.value, error))
-    elif draft.may(task, e.TaskBlocked):
-        detail = {"on": list(task.depends_on), "failed": task.failed_dependency}
-        draft.emit(task.id, e.TaskBlocked("dependency", detail))
+    follow(draft, Trigger.JOB_CANCELLED, task_of_stream(draft, record), record)
 
 
 def cancel_subtasks(draft: Draft, record: e.Record) -> None:

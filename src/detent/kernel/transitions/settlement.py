@@ -35,4 +35,4 @@ def dismiss(draft: Draft, subtask: Task, reason: str | None) -> bool:
 
 
 def unsettled_failure(draft: Draft, subtask: Task) -> bool:
-    return has_failed(subtask) and not was_settled(draft, subtask)
+    return has_failed(draft, subtask) and not was_settled(draft, subtask)

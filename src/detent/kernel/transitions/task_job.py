@@ -6,15 +6,14 @@ from detent.kernel import events as e
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
-from detent.kernel.retry import FailureClass
+from detent.kernel.outcome_rules import follow
+from detent.kernel.task_lifecycle import Trigger
 
 # ---- couplings from the job to its task ------------------------------------------------------
 
 
 def start_task(draft: Draft, record: e.Record) -> None:
-    task = draft.task_of(draft.job(record.stream))
-    if task is not None and record.subject is not None:
-        draft.emit(task.id, e.TaskStarted(run_id=record.subject))
+    follow(draft, Trigger.RUN_STARTED, task_of_stream(draft, record), record)
 
 
 def unblock_task(draft: Draft, record: e.Record) -> None:
@@ -23,38 +22,12 @@ def unblock_task(draft: Draft, record: e.Record) -> None:
 
 
 def finish_task(draft: Draft, record: e.Record) -> None:
-    """Complete the task, hand it to review, or block it until its subtasks are settled."""
-    task = task_of_stream(draft, record)
-    if task.lifecycle == "board" and task.open_subtasks > 0:
-        draft.emit(task.id, e.TaskBlocked("subtasks", _subtasks_detail(task)))
-    elif task.lifecycle == "board" or task.parent_id is not None:
-        draft.emit(task.id, e.TaskCompleted())
-    elif task.subtasks == 0:
-        draft.emit(task.id, e.TaskReady())
-    else:
-        draft.emit(task.id, e.TaskBlocked("subtasks", _subtasks_detail(task)))
-        if task.open_subtasks == 0:
-            draft.emit(task.id, e.TaskReady())
-
-
-def _subtasks_detail(task: Task) -> dict[str, Any]:
-    failed = {"failed": task.failed_subtask} if task.failed_subtask else {}
-    return {"open": task.open_subtasks, **failed}
+    """The job completed: end the task, hand it to review, or block it until its subtasks do."""
+    follow(draft, Trigger.JOB_COMPLETED, task_of_stream(draft, record), record)
 
 
 def fail_task(draft: Draft, record: e.Record) -> None:
-    event = cast(e.JobFailed, record.event)
-    task = task_of_stream(draft, record)
-    if task.lifecycle == "board":
-        reason = "budget" if event.error_class == FailureClass.BUDGET else "error"
-        detail = {"error_class": event.error_class, "error": event.error}
-        draft.emit(task.id, e.TaskBlocked(reason, detail, retries_left=0))
-    elif task.state == "running" and event.error_class == FailureClass.TIMEOUT:
-        draft.emit(task.id, e.TaskTimedOut(event.error))
-    elif task.state == "running" and event.error_class == FailureClass.BUDGET:
-        draft.emit(task.id, e.TaskBudgetExceeded(task.spent, task.budget))
-    else:
-        draft.emit(task.id, e.TaskFailed(event.error_class, event.error))
+    follow(draft, Trigger.JOB_FAILED, task_of_stream(draft, record), record)
 
 
 def task_of_stream(draft: Draft, record: e.Record) -> Task:

@@ -6,10 +6,11 @@ All functions are couplings.
 from typing import cast
 
 from detent.kernel import events as e
-from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
+from detent.kernel.outcome_rules import follow
 from detent.kernel.predicates import was_settled
+from detent.kernel.task_lifecycle import Trigger
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.transitions.waits import deliver_signal, end_value
 
@@ -51,19 +52,8 @@ def _signal_job_of_parent(draft: Draft, task: Task) -> None:
 
 
 def finish_parent(draft: Draft, record: e.Record) -> None:
-    """The last subtask is settled: finish the parent, whose completed job is not run again.
-
-    A blocked board task is started first: the board lifecycle has no other way from blocked to
-    done.
-    """
-    task = draft.task(record.stream)
-    job = draft.job(cast(str, task.job_id))
-    if task.lifecycle == "review":
-        draft.emit(task.id, e.TaskReady())
-        return
-    if task.state == "blocked":
-        draft.emit(task.id, e.TaskStarted(run_of_job(job.id, job.runs)))
-    draft.emit(task.id, e.TaskCompleted())
+    """The last subtask is settled: finish the parent, whose completed job is not run again."""
+    follow(draft, Trigger.SUBTASKS_SETTLED, draft.task(record.stream), record)
 
 
 # ---- dependents ------------------------------------------------------------------------------

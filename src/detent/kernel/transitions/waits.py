@@ -10,8 +10,7 @@ from typing import Any, cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task, Wait
-from detent.kernel.predicates import ENDED_JOB, WAITING_JOB, in_work
-from detent.kernel.retention import ending
+from detent.kernel.predicates import ENDED_JOB, WAITING_JOB, in_work, is_blocked
 from detent.kernel.transitions.settlement import settle_handled
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.wait_kinds import QUESTIONS, blocks, parks, satisfied
@@ -23,13 +22,13 @@ from detent.kernel.world import SIGNALS, WAITS
 def end_wait(draft: Draft, wait: Wait, outcome: str, value: Any = None) -> None:
     """End a wait.
 
-    If it blocks the task, the task's event comes first (`task_answered` for a question of a review
-    task, else `task_unblocked`), and the coupling of that event ends the wait of the job.
+    If it blocks the task, the task's event comes first (`task_answered` for a question if the
+    lifecycle has it, else `task_unblocked`), and the coupling of that event ends the job's wait.
     """
     task = draft.task_of(draft.job(wait.job_id))
-    if task is None or not _is_blocked_by(task, wait):
+    if task is None or not _is_blocked_by(draft, task, wait):
         _end_wait_of_job(draft, wait, outcome, value)
-    elif task.lifecycle == "review" and wait.kind in QUESTIONS:
+    elif wait.kind in QUESTIONS and draft.may(task, e.TaskAnswered):
         draft.emit(task.id, e.TaskAnswered(value, wait.name, outcome))
     else:
         unblock(draft, task, wait.name, outcome, value)
@@ -41,9 +40,9 @@ def end_satisfied_wait(draft: Draft, wait: Wait) -> None:
     end_wait(draft, wait, "signalled", values)
 
 
-def _is_blocked_by(task: Task, wait: Wait) -> bool:
+def _is_blocked_by(draft: Draft, task: Task, wait: Wait) -> bool:
     """Whether the wait blocks the task. Every wake-up ends a block for lack of a resource."""
-    if task.state != "blocked":
+    if not is_blocked(draft, task):
         return False
     return task.blocked_by == "resource" or task.blocked_detail.get("wait") == wait.name
 
@@ -106,7 +105,7 @@ def wait_or_park(draft: Draft, job_id: str) -> None:
         return
     task = draft.task_of(draft.job(job_id))
     blocking = next(filter(blocks, waits), None)
-    if task is not None and blocking is not None and in_work(task):
+    if task is not None and blocking is not None and in_work(draft, task):
         draft.emit(task.id, e.TaskBlocked(blocks(blocking) or "", _blocked_detail(blocking)))
 
 
@@ -151,7 +150,7 @@ def _end_of_child(draft: Draft, job: Job, name: str) -> dict[str, Any] | None:
     task = draft.find_task(child_id) if kind == "task" else None
     if task is None or task.parent_id != job.task_id or task.job_id is None:
         return None
-    over = ending(task.lifecycle, task.state, task.retries_left) is not None
+    over = draft.ending(task) is not None
     return end_value(task.state, draft.job(task.job_id)) if over else None
 
 

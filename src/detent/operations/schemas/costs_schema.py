@@ -23,7 +23,7 @@ class Usage(TypedDict):
 class Elsewhere(TypedDict):
     """The state of the task in the other lifecycle, as an MCP task and as an A2A task."""
 
-    other: str
+    other: str | None
     mcp: str
     a2a: str
 

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.store.clock import Moment
+from detent.store.installed_lifecycles import LifecycleCache
 from detent.store.logged_commit import LoggedCommit
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
@@ -28,9 +30,13 @@ Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 class MemoryReader:
     """A view of published tables, which do not change."""
 
-    def __init__(self, tables: Tables, moment: Moment) -> None:
+    def __init__(self, tables: Tables, moment: Moment, lifecycles: LifecycleCache) -> None:
         self._tables = tables
+        self._lifecycles = lifecycles
         self._now, self._ahead, _ = moment
+
+    def lifecycles(self) -> TaskLifecycles:
+        return self._lifecycles.seen_by(self)
 
     def now(self) -> int:
         return self._now

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from detent.store.clock import HostClock, Moment, StoreClock, TimeSource, Written
+from detent.store.installed_lifecycles import LifecycleCache
 from detent.store.memory.blob_store import Kept, MemoryBlobs
 from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import Tables
@@ -39,12 +40,13 @@ class MemoryStore:
         source = clock or HostClock()
         self._clock = StoreClock(source)
         self._database = database or Database()
+        self._lifecycles = LifecycleCache()
         self.blobs = MemoryBlobs(self._database.blobs, source)
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
         tables = self._database.tables
-        yield MemoryReader(tables, self._moment(tables))
+        yield MemoryReader(tables, self._moment(tables), self._lifecycles)
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
@@ -52,7 +54,7 @@ class MemoryStore:
             tables = self._database.tables.copy()
             moment = self._moment(tables)
             tables.now = moment.now
-            yield MemoryWriter(tables, moment)
+            yield MemoryWriter(tables, moment, self._lifecycles)
             self._database.tables = tables
 
     def _moment(self, tables: Tables) -> Moment:

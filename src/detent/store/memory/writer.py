@@ -112,7 +112,8 @@ class MemoryWriter(MemoryReader):
         self._save_jobs(changes)
         self._save_parts(changes)
         self._save_queue(changes)
-        self.put_rows("limits", changes.limits)
+        for table, named in changes.named_rows():
+            self.put_rows(table, named)
         self._tables.keys.update({(key.project, key.key): stored(key) for key in changes.keys})
         for row in event_rows(changes.entries):
             self._append(row)

@@ -8,12 +8,14 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.store import commit_body, list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.logged_commit import LoggedCommit, RecentCommits
+from detent.store.logged_commit import LoggedCommit
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
+from detent.store.read_caches import ReadCaches
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
 from detent.store.table_names import TABLES
@@ -66,10 +68,13 @@ class PostgresReader:
 
     _transaction: Transaction
     _clock: Clock
-    _recent: RecentCommits = field(default_factory=RecentCommits)
+    _caches: ReadCaches = field(default_factory=ReadCaches)
     _known: Moment | None = field(default=None, init=False)
     #: Whether positions were assigned when the transaction began, or cannot be any more.
     _sequenced: bool = field(default=False, init=False)
+
+    def lifecycles(self) -> TaskLifecycles:
+        return self._caches.lifecycles.seen_by(self)
 
     def now(self) -> int:
         return self._moment().now
@@ -184,7 +189,7 @@ class PostgresReader:
         self._feed()
         end = END_OF_LOG if upto is None else upto
         query = READY["commits_after"](after=after, upto=end, limit=min(limit, MAX_LIMIT))
-        found = [self._recent.commit(*row) for row in self._ask(query)]
+        found = [self._caches.commits.commit(*row) for row in self._ask(query)]
         return [commit for commit in found if commit.last > after]
 
     def _stream_events(self, stream: str, after: int, limit: int, end: int) -> list[LoggedEvent]:

@@ -9,7 +9,6 @@ import psycopg
 from detent import failpoints
 from detent.errors import Broken, DetentError
 from detent.store.clock import Bound, HostClock, Moment, StoreClock, TimeSource
-from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
@@ -21,6 +20,7 @@ from detent.store.postgres.reader import READY, SEQUENCE, PostgresReader
 from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
 from detent.store.postgres.writer import PostgresWriter
+from detent.store.read_caches import ReadCaches
 
 READ_ONLY = Opening(
     (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())
@@ -50,7 +50,7 @@ class PostgresStore:
         #: Whether this process has committed events since it last had positions assigned: what it
         #: reads next has positions for them.
         self._unsequenced = False
-        self._recent = RecentCommits()
+        self._caches = ReadCaches()
         self._writing = writing_opening(address.max_hold_s)
         self._pool = Pool(address, SilentSessions(address).end)
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
@@ -86,7 +86,7 @@ class PostgresStore:
             self._unsequenced = False
             transaction.precede(SEQUENCE)
         try:
-            yield PostgresReader(transaction, self._moment, self._recent)
+            yield PostgresReader(transaction, self._moment, self._caches)
         finally:
             transaction.end()
 
@@ -96,7 +96,7 @@ class PostgresStore:
         transaction = self._begin_writing()
         try:
             clocks = (self._moment, self._lanes, self._bound)
-            writing = PostgresWriter(transaction, *clocks, self.sequence, self._recent)
+            writing = PostgresWriter(transaction, *clocks, self.sequence, self._caches)
             if failpoints.armed:
                 failpoints.hit("transaction.begun")
             yield writing

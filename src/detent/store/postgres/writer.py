@@ -16,7 +16,6 @@ from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
 from detent.store import clock
 from detent.store.codec import from_json, to_json
-from detent.store.logged_commit import RecentCommits
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
@@ -26,6 +25,7 @@ from detent.store.postgres.reader import NAMED, READY, SEQUENCE, SQL, Clock, Pos
 from detent.store.postgres.set_rows import PostgresJobSets
 from detent.store.postgres.transaction import Transaction
 from detent.store.postgres.work_rows import LEASE
+from detent.store.read_caches import ReadCaches
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
 from detent.store.table_names import REBUILT, TABLES
@@ -72,9 +72,9 @@ class PostgresWriter(PostgresReader):
         lanes: Lanes,
         bound: Callable[[], clock.Bound],
         sequence: Callable[[], object],
-        recent: RecentCommits,
+        caches: ReadCaches,
     ) -> None:
-        super().__init__(transaction, moment, recent)
+        super().__init__(transaction, moment, caches)
         self._lanes, self.bound, self._sequence = lanes, bound, sequence
         #: Roots whose rows this transaction has locked.
         self._roots: set[str] = set()
@@ -263,8 +263,8 @@ class PostgresWriter(PostgresReader):
 
     def save(self, changes: Changes) -> None:
         now = self.now()
-        if changes.limits:
-            self.put_rows("limits", changes.limits)
+        for table, named in changes.named_rows():
+            self.put_rows(table, named)
         gone = self._gone(changes)
         new = NewCommits(changes.entries, now, self._rowless(changes, gone), gone)
         self._find({*(task.id for task in changes.tasks), *(job.id for job in changes.jobs)})

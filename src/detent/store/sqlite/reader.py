@@ -6,10 +6,12 @@ from typing import Any
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
+from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.logged_commit import LoggedCommit, RecentCommits
+from detent.store.logged_commit import LoggedCommit
+from detent.store.read_caches import ReadCaches
 from detent.store.rows import END_OF_LOG, job_of_run, read_plan, reader, resource_from
 from detent.store.sqlite.commit_log import SQL, LogReader
 from detent.store.sqlite.connection import Connection, Rows, array
@@ -54,16 +56,19 @@ TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{va
 class SqliteReader:
     """Reads within a transaction that the caller has begun."""
 
-    def __init__(self, connection: Connection, moment: Moment, recent: RecentCommits) -> None:
+    def __init__(self, connection: Connection, moment: Moment, caches: ReadCaches) -> None:
         self._all = connection.all
         self._many = connection.many
         self._now, self._ahead, _ = self._moment = moment
         self._connection = connection
-        self._recent = recent
+        self._caches = caches
+
+    def lifecycles(self) -> TaskLifecycles:
+        return self._caches.lifecycles.seen_by(self)
 
     @cached_property
     def _log(self) -> LogReader:
-        return LogReader(self._connection, self._recent)
+        return LogReader(self._connection, self._caches.commits)
 
     def now(self) -> int:
         return self._now

@@ -11,7 +11,7 @@ import apsw
 from detent import failpoints
 from detent.errors import Broken, DetentError, Unavailable
 from detent.store.clock import HostClock, Moment, StoreClock, TimeSource
-from detent.store.logged_commit import RecentCommits
+from detent.store.read_caches import ReadCaches
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.commit_log import SQL
@@ -42,7 +42,7 @@ class SqliteStore:
         self._clock = StoreClock(self._source)
         self._process = os.getpid()
         self._turn = Turn()
-        self._recent = RecentCommits()
+        self._caches = ReadCaches()
         self._idle: list[Connection] = []
         self._idle_guard = Lock()
         checks.check_version(apsw.sqlite_lib_version())
@@ -83,7 +83,7 @@ class SqliteStore:
         try:
             connection = self._take_reader()
             connection.all("BEGIN")
-            yield SqliteReader(connection, self._moment(connection), self._recent)
+            yield SqliteReader(connection, self._moment(connection), self._caches)
         except apsw.Error as error:
             self._drop(connection)
             connection = None
@@ -99,7 +99,7 @@ class SqliteStore:
             try:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
-                writing = SqliteWriter(connection, self._moment(connection), self._recent, self.url)
+                writing = SqliteWriter(connection, self._moment(connection), self._caches, self.url)
                 if failpoints.armed:
                     failpoints.hit("transaction.begun")
                 yield writing

@@ -12,7 +12,7 @@ from detent.kernel.entities import Checkpoint, Signal, Step, Wait
 from detent.store import clock
 from detent.store.clock import Moment
 from detent.store.codec import to_json
-from detent.store.logged_commit import RecentCommits
+from detent.store.read_caches import ReadCaches
 from detent.store.rows import evidence_row
 from detent.store.sqlite import leases
 from detent.store.sqlite.claims import claimable
@@ -73,9 +73,9 @@ class SqliteWriter(SqliteReader):
     """Writes within a transaction; SQLite has one writer at a time."""
 
     def __init__(
-        self, connection: Connection, moment: Moment, recent: RecentCommits, where: str
+        self, connection: Connection, moment: Moment, caches: ReadCaches, where: str
     ) -> None:
-        super().__init__(connection, moment, recent)
+        super().__init__(connection, moment, caches)
         self._where = where
         #: Whether the row of the clock was checked.
         self._noted = False
@@ -168,8 +168,8 @@ class SqliteWriter(SqliteReader):
         self._save_parts(changes)
         if changes.deadlines:
             self._save_deadlines(changes)
-        if changes.limits:
-            self.put_rows("limits", changes.limits)
+        for table, named in changes.named_rows():
+            self.put_rows(table, named)
         if changes.keys:
             self._save_keys(changes)
         if changes.entries:

@@ -88,16 +88,7 @@ CREATE TABLE active_tasks (
     title text COLLATE "C" NOT NULL,
     payload text COLLATE "C" NOT NULL,
     tags text COLLATE "C" NOT NULL,
-    commits text COLLATE "C" NOT NULL,
-    CONSTRAINT active_tasks_state CHECK (
-        CASE lifecycle
-            WHEN 'board' THEN state IN ('inbox', 'todo', 'doing', 'blocked', 'done', 'cancelled')
-            WHEN 'review' THEN state IN (
-                'pending', 'queued', 'running', 'ready', 'blocked', 'failed', 'timed_out',
-                'completed', 'cancelled', 'budget_exceeded'
-            )
-        END IS TRUE
-    )
+    commits text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 70);
 
 -- Tasks that have ended.
@@ -139,16 +130,7 @@ CREATE TABLE ended_tasks (
     title text COLLATE "C" NOT NULL,
     payload text COLLATE "C" NOT NULL,
     tags text COLLATE "C" NOT NULL,
-    commits text COLLATE "C" NOT NULL,
-    CONSTRAINT ended_tasks_state CHECK (
-        CASE lifecycle
-            WHEN 'board' THEN state IN ('inbox', 'todo', 'doing', 'blocked', 'done', 'cancelled')
-            WHEN 'review' THEN state IN (
-                'pending', 'queued', 'running', 'ready', 'blocked', 'failed', 'timed_out',
-                'completed', 'cancelled', 'budget_exceeded'
-            )
-        END IS TRUE
-    )
+    commits text COLLATE "C" NOT NULL
 );
 
 -- ---- jobs -----------------------------------------------------------------------------------

@@ -76,18 +76,7 @@ CREATE TABLE active_tasks (
     title TEXT NOT NULL,
     payload TEXT NOT NULL,
     tags TEXT NOT NULL,
-    commits TEXT NOT NULL,
-    CONSTRAINT active_tasks_state CHECK (
-        CASE lifecycle
-            WHEN 'board' THEN
-                state = 'inbox' OR state = 'todo' OR state = 'doing' OR state = 'blocked'
-                OR state = 'done' OR state = 'cancelled'
-            WHEN 'review' THEN
-                state = 'pending' OR state = 'queued' OR state = 'running' OR state = 'ready'
-                OR state = 'blocked' OR state = 'failed' OR state = 'timed_out'
-                OR state = 'completed' OR state = 'cancelled' OR state = 'budget_exceeded'
-        END IS TRUE
-    )
+    commits TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ended_tasks (
@@ -128,14 +117,7 @@ CREATE TABLE ended_tasks (
     title TEXT NOT NULL,
     payload TEXT NOT NULL,
     tags TEXT NOT NULL,
-    commits TEXT NOT NULL,
-    CONSTRAINT ended_tasks_state CHECK (
-        CASE lifecycle
-            WHEN 'board' THEN state = 'done' OR state = 'cancelled'
-            WHEN 'review' THEN
-                state = 'completed' OR state = 'cancelled' OR state = 'budget_exceeded'
-        END IS TRUE
-    )
+    commits TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- ---- jobs and runs ---------------------------------------------------------------------------

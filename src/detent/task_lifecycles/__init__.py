@@ -1,0 +1,41 @@
+"""The lifecycles of tasks: the documents that are shipped with detent, one TOML file each."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from detent.errors import NotFound
+from detent.kernel import lifecycle_document
+from detent.kernel.lifecycle import Lifecycle, normalise
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles
+
+
+def _read(file: Path) -> TaskLifecycle:
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    return replace(lifecycle_document.read(document), shipped=True)
+
+
+#: The shipped lifecycles by id, in alphabetical order.
+SHIPPED: TaskLifecycles = {
+    each.id: each for each in map(_read, sorted(Path(__file__).parent.glob("*.toml")))
+}
+
+
+def all_lifecycles(tasks: TaskLifecycles = SHIPPED) -> Mapping[str, Lifecycle]:
+    """These lifecycles of tasks, and those of jobs, plan steps and runs, by id."""
+    return {**tasks, **LIFECYCLES}
+
+
+def find(name: str, tasks: TaskLifecycles = SHIPPED) -> Lifecycle:
+    """The lifecycle with this id, in any letter case."""
+    known = all_lifecycles(tasks)
+    found = known.get(normalise(name))
+    if found is None:
+        raise NotFound(
+            f"There is no lifecycle {name!r}. Known: {', '.join(known)}.",
+            code="unknown_lifecycle",
+            known=known,
+        )
+    return found
