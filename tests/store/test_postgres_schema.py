@@ -130,8 +130,11 @@ LEFT_OUT |= {"end_silent", "list_streams", "trim_commits"}
 LEFT_OUT |= {"events_after", "events_of_stream", "head", "version_of", "trim_events"}
 LEFT_OUT |= {"due_leases", "shift_leases"}
 
+#: A function in FROM is called once for each row; `(function(...)).*` calls it for each column.
 JOB = """
-    SELECT (json_populate_record(NULL::{table}, json_build_object(
+    INSERT INTO {table}
+    SELECT made.* FROM generate_series(1, {{0}}) AS n,
+    json_populate_record(NULL::{table}, json_build_object(
         'id', '{letter}' || n, 'project', 'p', 'state', '{state}', 'state_at', 1, 'intent', 'x',
         'priority', 'P2', 'rank', n, 'root_id', '{letter}' || n, 'queued_at', 0, 'not_before', 0,
         'attempt', 0, 'lost', 0, 'fence', 1, 'worker', 'w', 'runs', 1, 'plan_version', 0,
@@ -140,13 +143,11 @@ JOB = """
         'version', 1, 'payload', 'null', 'commits', n * 1024, 'run_state', 'running',
         'run_queued_at', 1, 'lane', 'x', 'due_at', 0, 'asleep', n % 2 = 0,
         'lease_id', nullif(n % 3, 0)
-    ))).*
+    )) AS made;
 """
 FILL = f"""
-    INSERT INTO active_jobs {JOB.format(table="active_jobs", letter="j", state="queued")}
-    FROM generate_series(1, {{0}}) AS n;
-    INSERT INTO ended_jobs {JOB.format(table="ended_jobs", letter="e", state="completed")}
-    FROM generate_series(1, {{0}}) AS n;
+    {JOB.format(table="active_jobs", letter="j", state="queued")}
+    {JOB.format(table="ended_jobs", letter="e", state="completed")}
     INSERT INTO leases SELECT n, 'w', n, 1, ARRAY['j' || n] FROM generate_series(1, {{0}}) AS n;
     INSERT INTO other_runs SELECT 'j' || n || '-r2', 'j' || n, 'running', 1, 1, 'w', 1, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL
