@@ -9,8 +9,7 @@ import psycopg
 import pytest
 from hypothesis import Phase, given, settings
 
-from detent.engine import CommandRequest, Engine
-from detent.engine.claims import ClaimRequest
+from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import SetLimit
 from detent.store.codec import event_digest
@@ -158,29 +157,6 @@ def test_submit_claim_and_complete_are_one_round_trip_each(
     assert written == [("insert", 6), ("take", 6), ("end", 6)]
     assert len(trips) == 3
     assert all(trip[0].startswith(b"BEGIN") and b"COMMIT" in trip for trip in trips)
-
-
-def finished(person: Person, count: int) -> list[CommandRequest]:
-    return [person.report(ENDED._replace(held=each)) for each in range(count)]
-
-
-def test_complete_and_claim_next_are_one_round_trip(
-    person: Person, trips: list[list[bytes]], written: list[tuple[str, int]]
-) -> None:
-    person.do([PLAIN] * 12)
-    person.do(Claim("w1", "n1", 6))
-    trips.clear()
-    written.clear()
-    request = ClaimRequest("w1", "n2", 6)
-    results, claimed = person.engine.complete_and_claim(finished(person, 6), request)
-    assert [getattr(each, "value", each) for each in results] == ["completed"] * 6
-    assert len(claimed) == 6
-    assert not {each.job.id for each in claimed} & {each.job.id for each in person.held}
-    assert written == [("end", 6), ("take", 6)]
-    assert len(trips) == 1
-    person.held = claimed
-    person.do([ENDED._replace(held=each) for each in range(6)])
-    assert [each.value for each in person.answers[-6:]] == ["completed"] * 6
 
 
 def test_a_claim_of_nothing_writes_nothing(person: Person, postgres_url: str) -> None:

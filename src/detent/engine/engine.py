@@ -148,38 +148,6 @@ class Engine:
             claimed = self._transaction(lambda tx: claims.run(tx, *given), self._claim_turns)
         return claimed or []
 
-    def complete_and_claim(
-        self, requests: Sequence[CommandRequest], request: ClaimRequest
-    ) -> tuple[list[batch.Result], list[Claimed]]:
-        """Execute commands, and claim jobs after them; in one round trip if all work is plain.
-
-        The commands are in one transaction. If they fail, they are executed as by `execute`.
-        """
-        found = claims.expected(request, self._plain)
-        if not found or not 0 < len(requests) <= MAX_COMMANDS:
-            return self.execute(requests), self.claim(request)
-        try:
-            results, claimed = self.transaction(lambda tx: self._both(tx, requests, request, found))
-        except Unavailable as error:
-            return [error] * len(requests), []
-        except Exception:  # each command is decided again, and gets its own error
-            return self.execute(requests), self.claim(request)
-        self._plain.committed()
-        self.refused.update(each.code for each in results if isinstance(each, DetentError))
-        return results, self._claim(request) if claimed is None else claimed
-
-    def _both(
-        self,
-        tx: WriteTransaction,
-        requests: Sequence[CommandRequest],
-        request: ClaimRequest,
-        found: Sequence[Shape],
-    ) -> tuple[list[batch.Result], list[Claimed] | None]:
-        """A claim comes first in the order of locks: none if something was read or locked."""
-        results = batch.run(tx, requests, self.lifetimes, self._plain)
-        may_take = tx.sets is not None and tx.sets.unsent
-        return results, self._take(tx, request, found) if may_take else None
-
     def expire_pauses(self) -> int:
         """Write the end of every expired pause, and return their number."""
         with self.store.read() as view:

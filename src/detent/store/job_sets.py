@@ -141,10 +141,6 @@ class JobSets(Protocol):
     #: Whether each read is a round trip to a server, so that the engine omits those it can.
     remote: bool
 
-    @property
-    def unsent(self) -> bool:
-        """Whether the transaction has read and locked nothing yet, so that `take` may follow."""
-
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new work that can be claimed now. Refused if one of the ids is in use."""
 
@@ -159,6 +155,7 @@ class JobSets(Protocol):
     ) -> Taken | None:
         """Choose up to `most` jobs by rank, claim them, and commit the transaction.
 
+        Nothing may have been read, locked or written before in the transaction.
         None if nothing was claimed and `claimable` may find something: there are limits, or one of
         the jobs is not plain or has a shape that is not wanted.
         """

@@ -58,10 +58,6 @@ class Writer(Protocol):
     #: What is known of the time before the transaction begins.
     bound: Callable[[], Bound]
 
-    @property
-    def begun(self) -> bool:
-        """Whether something was sent."""
-
     def set_time(self) -> Iterable[Query]:
         """The statement that sets the time for the statements of sets, once."""
 
@@ -83,10 +79,6 @@ class PostgresJobSets:
     def __init__(self, writer: Writer, lanes: Lanes) -> None:
         self._writer = writer
         self._lanes = lanes
-
-    @property
-    def unsent(self) -> bool:
-        return not self._writer.begun
 
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new rows in the order of ids, so that two writers of the same do not deadlock."""

@@ -62,7 +62,6 @@ class SqliteJobSets:
     """Writes sets of jobs within a write transaction."""
 
     remote = False
-    unsent = False
 
     def __init__(self, connection: Connection, transaction: Transaction) -> None:
         self._connection = connection
