@@ -100,7 +100,7 @@ common = st.booleans().flatmap(
             "fresh": st.booleans() if rare else st.just(True),
             "delay": st.sampled_from([0, 5] if rare else [0]),
             "parent": st.none() | st.integers(0, 5) if rare else st.none(),
-            "lifecycle": st.sampled_from(["", "board", "review"] if rare else ["", "board"]),
+            "lifecycle": st.sampled_from(["", "board", "review"]),
         }
     )
 )
@@ -343,15 +343,18 @@ def test_plain_jobs_are_written_as_sets(person: Person, written: list[tuple[str,
     assert [each.payload for each in person.held] == [{"n": 1}] * 6
 
 
-def test_plain_tasks_are_written_as_sets(person: Person, written: list[tuple[str, int]]) -> None:
-    person.do([PLAIN._replace(lifecycle="board")] * 6)
+@pytest.mark.parametrize(("lifecycle", "state"), [("board", "done"), ("review", "ready")])
+def test_plain_tasks_are_written_as_sets(
+    person: Person, written: list[tuple[str, int]], lifecycle: str, state: str
+) -> None:
+    person.do([PLAIN._replace(lifecycle=lifecycle)] * 6)
     person.do(Claim("w1", "n1", 6))
     person.do([ENDED._replace(held=each) for each in range(6)])
     assert written == [("insert", 6), ("claim", 6), ("end", 6)]
     assert [each.payload for each in person.held] == [{"n": 1}] * 6
     with person.engine.store.read() as view:
         tasks = list(view.tasks([f"job-{number}" for number in range(1, 7)]))
-    assert [(task.state, version) for task, version in tasks] == [("done", 4)] * 6
+    assert [(task.state, version) for task, version in tasks] == [(state, 4)] * 6
 
 
 @pytest.mark.parametrize("lifecycle", ["", "board"])

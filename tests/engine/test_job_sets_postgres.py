@@ -9,8 +9,7 @@ import psycopg
 import pytest
 from hypothesis import Phase, given, settings
 
-from detent.engine import CommandRequest, Engine
-from detent.engine.claims import ClaimRequest
+from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import SetLimit
 from detent.store.codec import event_digest
@@ -134,7 +133,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     def note_take(self: PostgresJobSets, *given: Any) -> Any:
         taken = take(self, *given)
-        found.append(("take", -1 if taken is None else len(taken.jobs)))
+        found.append(("take", -1 if taken is None else sum(len(jobs) for jobs, _ in taken.sets)))
         return taken
 
     monkeypatch.setattr(PostgresJobSets, "take", note_take)
@@ -147,7 +146,7 @@ def live(person: Person, count: int, lifecycle: str = "") -> None:
     person.do([ENDED._replace(held=each) for each in range(count)])
 
 
-@pytest.mark.parametrize("lifecycle", ["", "board"])
+@pytest.mark.parametrize("lifecycle", ["", "board", "review"])
 def test_submit_claim_and_complete_are_one_round_trip_each(
     person: Person, trips: list[list[bytes]], written: list[tuple[str, int]], lifecycle: str
 ) -> None:
@@ -160,29 +159,6 @@ def test_submit_claim_and_complete_are_one_round_trip_each(
     assert all(trip[0].startswith(b"BEGIN") and b"COMMIT" in trip for trip in trips)
 
 
-def finished(person: Person, count: int) -> list[CommandRequest]:
-    return [person.report(ENDED._replace(held=each)) for each in range(count)]
-
-
-def test_complete_and_claim_next_are_one_round_trip(
-    person: Person, trips: list[list[bytes]], written: list[tuple[str, int]]
-) -> None:
-    person.do([PLAIN] * 12)
-    person.do(Claim("w1", "n1", 6))
-    trips.clear()
-    written.clear()
-    request = ClaimRequest("w1", "n2", 6)
-    results, claimed = person.engine.complete_and_claim(finished(person, 6), request)
-    assert [getattr(each, "value", each) for each in results] == ["completed"] * 6
-    assert len(claimed) == 6
-    assert not {each.job.id for each in claimed} & {each.job.id for each in person.held}
-    assert written == [("end", 6), ("take", 6)]
-    assert len(trips) == 1
-    person.held = claimed
-    person.do([ENDED._replace(held=each) for each in range(6)])
-    assert [each.value for each in person.answers[-6:]] == ["completed"] * 6
-
-
 def test_a_claim_of_nothing_writes_nothing(person: Person, postgres_url: str) -> None:
     live(person, 6)
     with psycopg.connect(postgres_url, autocommit=True) as database:
@@ -191,6 +167,51 @@ def test_a_claim_of_nothing_writes_nothing(person: Person, postgres_url: str) ->
         person.do(Claim("w1", "n1", 6))
         assert person.answers[-1] == []
         assert database.execute(query).fetchone() == before
+
+
+MIXED = [
+    PLAIN._replace(lifecycle=lifecycle, intent=intent)
+    for lifecycle in ("", "board", "review")
+    for intent in ("dig", "saw")
+]
+
+
+def test_work_of_several_shapes_is_claimed_and_completed_in_one_round_trip_each(
+    person: Person, trips: list[list[bytes]], written: list[tuple[str, int]]
+) -> None:
+    for _ in range(2):
+        trips.clear()
+        written.clear()
+        person.do(MIXED * 6)
+        person.do(Claim("w1", "n1", 36))
+        person.do([ENDED._replace(held=each) for each in range(36)])
+    assert written == [*[("insert", 6)] * 6, ("take", 36), *[("end", 12)] * 3]
+    assert len(trips) == 3
+    ranks = [each.job.rank for each in person.answers[-37]]
+    assert ranks == sorted(ranks)
+    assert [each.value for each in person.answers[-36:]] == ["completed"] * 36
+    with person.engine.store.read() as view:
+        tasks = list(view.tasks([f"job-{number}" for number in range(37, 73)]))
+    assert {(task.lifecycle, task.state) for task, _ in tasks} == {
+        ("board", "done"),
+        ("review", "ready"),
+    }
+
+
+def test_a_few_completions_like_earlier_ones_are_a_set(
+    person: Person, trips: list[list[bytes]], written: list[tuple[str, int]]
+) -> None:
+    for lifecycle in ("", "review"):
+        live(person, 6, lifecycle)
+        person.do([PLAIN._replace(lifecycle=lifecycle)] * 4)
+        person.do(Claim("w1", "n1", 4))
+        person.do([ENDED])  # a form is not derived for a single use
+        trips.clear()
+        written.clear()
+        for held in range(1, 4):
+            person.do([ENDED._replace(held=held)])
+        assert written == [("end", 1)] * 3
+        assert len(trips) == 3
 
 
 # ---- what happened meanwhile -----------------------------------------------------------------
@@ -243,6 +264,24 @@ def test_a_task_with_a_dependent_ends_on_the_general_path(
     assert waiting.open_dependencies == 0
 
 
+@pytest.mark.parametrize("lifecycle", ["board", "review"])
+def test_no_task_is_ended_or_changed_if_all_have_dependents(
+    person: Person, written: list[tuple[str, int]], lifecycle: str
+) -> None:
+    task = PLAIN._replace(lifecycle=lifecycle)
+    person.do([task] * 6)
+    person.do(Claim("w1", "n1", 6))
+    person.do([task._replace(parent=5)] * 6)
+    written.clear()
+    person.do([ENDED._replace(held=each) for each in range(6)])
+    assert written == [("end", 6)]
+    with person.engine.store.read() as view:
+        versions = [version for _, version in view.tasks([f"job-{n}" for n in range(1, 7)])]
+        names = [each.name for each in view.events(0, 100, stream="job-1")]
+    assert versions == [4] * 6
+    assert len(names) == 4
+
+
 def test_a_limit_is_seen_by_the_next_claim(person: Person, written: list[tuple[str, int]]) -> None:
     live(person, 6)
     person.do([PLAIN] * 6)
@@ -265,7 +304,13 @@ def test_a_later_job_with_a_higher_priority_is_taken_first(
 
 
 @pytest.mark.parametrize(
-    "other", [PLAIN._replace(project="yard"), PLAIN._replace(key="rope"), PLAIN._replace(delay=1)]
+    "other",
+    [
+        PLAIN._replace(project="yard"),
+        PLAIN._replace(lifecycle="board"),
+        PLAIN._replace(key="rope"),
+        PLAIN._replace(delay=1),
+    ],
 )
 def test_other_work_is_claimed_on_the_general_path(
     person: Person, written: list[tuple[str, int]], other: Any
@@ -277,6 +322,6 @@ def test_other_work_is_claimed_on_the_general_path(
     written.clear()
     person.do(Claim("w1", "n1", 9))
     assert written[0] == ("take", -1)
-    assert sorted(each.job.id for each in person.answers[-1]) == sorted(
+    assert sorted(each.job.root_id for each in person.answers[-1]) == sorted(
         f"job-{number}" for number in range(7, 13)
     )

@@ -9,6 +9,7 @@ import pytest
 from detent.engine.job_forms import Completed, Signature, Submitted, SubmittedTask, ToClaim, form_of
 from detent.kernel import entities
 from detent.kernel.predicates import ENDED_JOB
+from detent.store import work_tables
 from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore, set_rows
 from detent.store.postgres.connection import Query, numbered
@@ -217,10 +218,11 @@ def test_no_plan_reads_a_whole_table(planner: psycopg.Connection, name: str) -> 
 
 def sets() -> Iterator[tuple[str, Query]]:
     """The statements of sets, by what they write."""
-    for kind, plain in (("jobs", "{}"), ("tasks", '["board",{},{}]')):
+    for kind, lifecycle in (("jobs", ""), ("tasks", "board"), ("review tasks", "review")):
+        plain = f'["{lifecycle}",{{}},{{}}]' if lifecycle else "{}"
         submitted: Signature = Submitted("ann", "p", "x", "P2", None, "{}")
-        if kind == "tasks":
-            submitted = SubmittedTask("ann", "p", "board", "x", "cli", "P2", (), "{}")
+        if lifecycle:
+            submitted = SubmittedTask("ann", "p", lifecycle, "x", "cli", "P2", (), "{}")
         forms = [
             form_of(each)
             for each in (
@@ -230,9 +232,9 @@ def sets() -> Iterator[tuple[str, Query]]:
         ]
         new, claimed, ended = (each.written("n") for each in forms if each is not None)
         yield f"insert {kind}", set_rows._insert(new)[0]
-        yield f"claim {kind}", set_rows._update(claimed, set_rows.JOBS)[0]
-        if kind == "tasks":
-            yield "start tasks", set_rows._update(claimed, set_rows.TASKS)[0]
+        yield f"claim {kind}", set_rows._update(claimed, work_tables.JOBS)[0]
+        if lifecycle:
+            yield f"start {kind}", set_rows._update(claimed, work_tables.TASKS)[0]
         yield f"end {kind}", set_rows._end(ended)[0]
 
 

@@ -22,6 +22,7 @@ from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
+from detent.store.job_sets import Shape
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate, ClaimFilter
 
@@ -105,17 +106,17 @@ def run(
     by = (request.worker, request.nonce)
     claimed = dict(plain_jobs.claim(tx, *by, chosen, lifetimes.lease_us, known))
     if tx.sets is not None and tx.sets.remote:
-        known.expect(_asked(request), {(each.project, each.plain) for each in chosen})
+        known.expect(_asked(request), chosen)
     rest = [each.job_id for each in chosen if each.job_id not in claimed]
     if rest:
         claimed.update(_claim_each(tx, request, lifetimes, rest))
     return [claimed[each.job_id] for each in chosen if each.job_id in claimed]
 
 
-def expected(request: ClaimRequest, known: PlainClaims) -> tuple[str, str] | None:
-    """The project and `plain` (see `Candidate`) that all jobs of the next claim probably have."""
+def expected(request: ClaimRequest, known: PlainClaims) -> Sequence[Shape]:
+    """The shapes that the jobs of the next claim probably have; none if it must read them."""
     if request.sessions is not None and _concern(request.sessions, request.intents):
-        return None
+        return ()
     return known.expected(_asked(request))
 
 

@@ -21,6 +21,7 @@ from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.commands.limit_commands import ExpirePause
+from detent.store.job_sets import Shape
 from detent.store.port import Store, WriteTransaction
 
 #: The maximum number of commands in a batch: it bounds how long later commands wait.
@@ -115,15 +116,15 @@ class Engine:
 
     def claim(self, request: ClaimRequest) -> list[Claimed]:
         """Claim up to `request.most` jobs for a worker."""
-        found = claims.expected(request, self._plain)
-        claimed = None if found is None else self._claim_parts(request, found)
+        shapes = claims.expected(request, self._plain)
+        claimed = self._claim_parts(request, shapes) if shapes else None
         return self._claim(request) if claimed is None else claimed
 
-    def _claim_parts(self, request: ClaimRequest, found: tuple[str, str]) -> list[Claimed] | None:
-        """Claim jobs that are expected to be plain and equal; None if the first are not."""
+    def _claim_parts(self, request: ClaimRequest, shapes: Sequence[Shape]) -> list[Claimed] | None:
+        """Claim jobs that are expected to have these shapes; None if the first have not."""
         claimed: list[Claimed] | None = None
         for part in request.parts():
-            take = partial(self._take, request=part, found=found)
+            take = partial(self._take, request=part, shapes=shapes)
             taken = self._transaction(take, self._claim_turns)
             if taken is None:
                 break
@@ -133,11 +134,11 @@ class Engine:
         return claimed
 
     def _take(
-        self, tx: WriteTransaction, request: ClaimRequest, found: tuple[str, str]
+        self, tx: WriteTransaction, request: ClaimRequest, shapes: Sequence[Shape]
     ) -> list[Claimed] | None:
         if tx.sets is None:
             return None
-        return plain_jobs.take(tx.sets, request, found, self.lifetimes.lease_us, self._plain)
+        return plain_jobs.take(tx.sets, request, shapes, self.lifetimes.lease_us, self._plain)
 
     def _claim(self, request: ClaimRequest) -> list[Claimed]:
         given = (request, self.lifetimes, self._plain)
@@ -146,38 +147,6 @@ class Engine:
             self.expire_pauses()
             claimed = self._transaction(lambda tx: claims.run(tx, *given), self._claim_turns)
         return claimed or []
-
-    def complete_and_claim(
-        self, requests: Sequence[CommandRequest], request: ClaimRequest
-    ) -> tuple[list[batch.Result], list[Claimed]]:
-        """Execute commands, and claim jobs after them; in one round trip if all work is plain.
-
-        The commands are in one transaction. If they fail, they are executed as by `execute`.
-        """
-        found = claims.expected(request, self._plain)
-        if found is None or not 0 < len(requests) <= MAX_COMMANDS:
-            return self.execute(requests), self.claim(request)
-        try:
-            results, claimed = self.transaction(lambda tx: self._both(tx, requests, request, found))
-        except Unavailable as error:
-            return [error] * len(requests), []
-        except Exception:  # each command is decided again, and gets its own error
-            return self.execute(requests), self.claim(request)
-        self._plain.committed()
-        self.refused.update(each.code for each in results if isinstance(each, DetentError))
-        return results, self._claim(request) if claimed is None else claimed
-
-    def _both(
-        self,
-        tx: WriteTransaction,
-        requests: Sequence[CommandRequest],
-        request: ClaimRequest,
-        found: tuple[str, str],
-    ) -> tuple[list[batch.Result], list[Claimed] | None]:
-        """A claim comes first in the order of locks: none if something was read or locked."""
-        results = batch.run(tx, requests, self.lifetimes, self._plain)
-        may_take = tx.sets is not None and tx.sets.unsent
-        return results, self._take(tx, request, found) if may_take else None
 
     def expire_pauses(self) -> int:
         """Write the end of every expired pause, and return their number."""

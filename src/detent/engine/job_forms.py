@@ -98,6 +98,8 @@ class Form(NamedTuple):
     task_versions: tuple[int, int]
     job_versions: tuple[int, int]
     template: str
+    #: Whether the task ends with its job.
+    task_ends: bool
     #: The job and the task after the decision. Fields that are not changed may differ.
     example: Job
     example_task: Task | None
@@ -109,7 +111,7 @@ class Form(NamedTuple):
         versions = (self.task_versions, self.job_versions)
         events = sum(after - before for before, after in versions)
         template = self.template.replace(NONCE, nonce)
-        return JobSet(task, job, run, *versions, template, self.suffix, events)
+        return JobSet(task, job, run, *versions, template, self.suffix, events, self.task_ends)
 
     @property
     def suffix(self) -> str:
@@ -259,8 +261,8 @@ WRITTEN = (
 
 def _compared(first: Probe, second: Probe) -> Form:
     after, other = _Written.of(first), _Written.of(second)
-    if (after.template, after.versions, after.columns, first.answer) != (
-        *(other.template, other.versions, other.columns),
+    if (after.template, after.versions, after.task_ends, after.columns, first.answer) != (
+        *(other.template, other.versions, other.task_ends, other.columns),
         second.answer,
     ):
         raise NoForm
@@ -270,7 +272,8 @@ def _compared(first: Probe, second: Probe) -> Form:
     task.values.update(after.columns["task"])
     job.values.update(after.columns["job"])
     examples = (after.job, after.task)
-    return Form(task, job, run, *after.versions, after.template, *examples, first.answer)
+    events = (*after.versions, after.template, after.task_ends)
+    return Form(task, job, run, *events, *examples, first.answer)
 
 
 class _Written(NamedTuple):
@@ -281,6 +284,7 @@ class _Written(NamedTuple):
     run: Run | None
     versions: tuple[tuple[int, int], tuple[int, int]]
     template: str
+    task_ends: bool
     #: Columns that are not fields of an entity.
     columns: Mapping[str, Mapping[str, Any]]
 
@@ -292,15 +296,17 @@ class _Written(NamedTuple):
             raise NoForm
         job = _only([*changes.jobs, *(new.job for new in changes.new_jobs)])
         tasks = [*changes.tasks, *(new.task for new in changes.new_tasks)]
-        if changes.ended and changes.ended != {job.id, *(task.id for task in tasks)}:
+        task = _only(tasks) if job.task_id is not None else None
+        if changes.ended and job.id not in changes.ended:
             raise NoForm
         runs = [*changes.runs, *changes.new_runs]
         return cls(
-            _only(tasks) if job.task_id is not None else None,
+            task,
             job,
             _only(runs) if runs else None,
             (_versions(changes, ID if job.task_id else ""), _versions(changes, job.id)),
             _template(probe),
+            task is not None and task.id in changes.ended,
             _further_columns(probe),
         )
 

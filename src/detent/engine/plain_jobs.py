@@ -34,6 +34,7 @@ from detent.store.job_sets import (
     Member,
     NewCheckpoint,
     PlainRun,
+    Shape,
     StartedRow,
     resolved,
 )
@@ -42,6 +43,8 @@ from detent.store.types import Candidate, ClaimFilter
 
 #: Smaller sets gain nothing.
 FEWEST = 4
+#: How many shapes of jobs one claim expects at most.
+MAX_SHAPES = 4
 #: How many claimed jobs are remembered at most.
 MAX_REMEMBERED = 100_000
 
@@ -74,23 +77,23 @@ class PlainClaims:
     def __init__(self) -> None:
         #: By id of a claimed job.
         self._held: dict[str, PlainWork] = {}
-        #: By what was asked for: the project and `plain` of the jobs that were claimed last.
-        self._last: dict[Any, tuple[str, str]] = {}
+        #: By what was asked for: the shapes of the jobs that were claimed last.
+        self._last: dict[Any, tuple[Shape, ...]] = {}
         #: What `_held` has after the commit of the present batch.
         self._recorded: dict[str, PlainWork] = {}
-        #: The signatures of single checkpoints. A form is not derived for a single use.
-        self._used: set[Recorded] = set()
+        #: The signatures of few reports. A form is not derived for a single use.
+        self._used: set[Recorded | Completed] = set()
 
-    def add(self, ids: Iterable[str], found: tuple[str, str]) -> None:
+    def add(self, ids: Iterable[str], shape: Shape) -> None:
         if len(self._held) > MAX_REMEMBERED:
             self._held.clear()
-        self._held.update(dict.fromkeys(ids, PlainWork(*found)))
+        self._held.update(dict.fromkeys(ids, PlainWork(*shape)))
 
     def pop(self, job_id: str) -> PlainWork | None:
         return self._held.pop(job_id, None)
 
-    def was_used(self, signature: Recorded) -> bool:
-        """Whether there was a single checkpoint of this signature before."""
+    def was_used(self, signature: Recorded | Completed) -> bool:
+        """Whether there were a few reports of this signature before."""
         if signature in self._used:
             return True
         if len(self._used) >= MAX_FORMS:
@@ -108,17 +111,21 @@ class PlainClaims:
             self._held.update(self._recorded)
             self._recorded = {}
 
-    def expect(self, asked: Any, found: Collection[tuple[str, str | None]]) -> None:
-        """Expect for the next claim what this one has found, if all jobs were plain and equal."""
+    def expect(self, asked: Any, found: Iterable[Candidate]) -> None:
+        """Expect the shapes of these jobs for the next claim too, and earlier ones besides.
+
+        Nothing is expected if one of the jobs was not plain, or if there are many shapes.
+        """
         if len(self._last) > MAX_REMEMBERED:
             self._last.clear()
-        self._last.pop(asked, None)
-        for project, plain in found if len(found) == 1 else ():
-            if plain is not None:
-                self._last[asked] = (project, plain)
+        earlier = self._last.pop(asked, ())
+        classes = {(each.project, each.plain) for each in found}
+        new = tuple(Shape(project, plain) for project, plain in classes if plain is not None)
+        if len(new) == len(classes) <= MAX_SHAPES:
+            self._last[asked] = tuple(dict.fromkeys((*new, *earlier)))[:MAX_SHAPES]
 
-    def expected(self, asked: Any) -> tuple[str, str] | None:
-        return self._last.get(asked)
+    def expected(self, asked: Any) -> Sequence[Shape]:
+        return self._last.get(asked, ())
 
 
 class SetPlan:
@@ -144,7 +151,7 @@ class SetPlan:
         self._plan()
 
     def _plan(self) -> None:
-        self.planned = list(_planned(self._found))
+        self.planned = list(self._planned())
         self.places = {place for each in self.planned for place in each.places}
         #: The ids of the tasks and of the jobs.
         self.tasks: set[str] = set()
@@ -250,6 +257,19 @@ class SetPlan:
         found[1].append(member)
         found[2].append(nonce)
 
+    def _planned(self) -> Iterable[Planned]:
+        for signature, (places, members, nonces) in self._found.items():
+            if self._is_set(signature, len(members)) and is_simple(each[0] for each in members):
+                form = form_of(signature)
+                if form is not None:
+                    yield Planned(form, places, members, nonces)
+
+    def _is_set(self, signature: Signature, count: int) -> bool:
+        """Whether there are enough equal commands, or a few completions like earlier ones."""
+        return count >= FEWEST or (
+            isinstance(signature, Completed) and self._known.was_used(signature)
+        )
+
     def concerns(self, task_ids: Collection[str], job_ids: Collection[str]) -> bool:
         """Whether one of these tasks or jobs is in a set."""
         return not (self.tasks.isdisjoint(task_ids) and self.jobs.isdisjoint(job_ids))
@@ -281,16 +301,6 @@ class SetPlan:
         self._known.record({each.row[0]: job for each, job in self._checkpoints.values()})
 
 
-def _planned(
-    found: Mapping[Signature, tuple[list[int], list[Member], list[str]]],
-) -> Iterable[Planned]:
-    for signature, (places, members, nonces) in found.items():
-        if len(members) >= FEWEST and is_simple(member[0] for member in members):
-            form = form_of(signature)
-            if form is not None:
-                yield Planned(form, places, members, nonces)
-
-
 def _is_checkpoint(command: Any) -> bool:
     return type(command) is c.RecordCheckpoint
 
@@ -317,45 +327,51 @@ def claim(
     sets = tx.sets
     if sets is None or len(candidates) < FEWEST or not is_simple([nonce]):
         return {}
-    classes: dict[tuple[str, str], list[str]] = {}
+    classes: dict[Shape, list[str]] = {}
     for job_id, _, project, _, plain in candidates:
         if plain is not None:
-            classes.setdefault((project, plain), []).append(job_id)
+            classes.setdefault(Shape(project, plain), []).append(job_id)
     claimed: dict[str, Claimed] = {}
-    for found, ids in classes.items():
+    for shape, ids in classes.items():
         if len(ids) < FEWEST or not is_simple(ids):
             continue
-        form = form_of(ToClaim(worker, *found))
+        form = form_of(ToClaim(worker, *shape))
         if form is not None:
             failpoints.hit("claim.chosen")
             own = [each.removesuffix(form.suffix) for each in ids] if form.suffix else ids
             jobs, tasks = sets.claim(form.written(nonce), own, lease_us)
             now = tx.now()
             claimed.update(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
-            known.add(ids, found)
+            known.add(ids, shape)
     return claimed
 
 
 def take(
-    sets: JobSets, request: Any, found: tuple[str, str], lease_us: int, known: PlainClaims
+    sets: JobSets, request: Any, expected: Sequence[Shape], lease_us: int, known: PlainClaims
 ) -> list[Claimed] | None:
-    """Choose and claim jobs that are expected to be plain and equal, and commit.
+    """Choose and claim jobs that are expected to be plain and of these shapes, and commit.
 
     None if there is other work or a limit: nothing was claimed then.
     """
     nonce = request.nonce
-    form = form_of(ToClaim(request.worker, *found)) if is_simple([nonce]) else None
-    if form is None:
+    found = {shape: form_of(ToClaim(request.worker, *shape)) for shape in expected}
+    forms = {shape: form for shape, form in found.items() if form is not None}
+    if len(forms) < len(expected) or not is_simple([nonce]):
         return None
+    wanted = {shape: form.written(nonce) for shape, form in forms.items()}
     claim_filter = ClaimFilter(request.intents, request.projects)
     failpoints.hit("claim.chosen")
-    taken = sets.take(form.written(nonce), found, claim_filter, request.limit, lease_us)
+    taken = sets.take(wanted, claim_filter, request.limit, lease_us)
     if taken is None:
         return None
-    jobs, tasks, now = taken
-    claimed = dict(_Reader(form, now, nonce, now + lease_us).claimed(jobs, tasks))
-    known.add(claimed, found)
-    return list(claimed.values())
+    claimed: list[Claimed] = []
+    for (shape, form), (jobs, tasks) in zip(forms.items(), taken.sets, strict=True):
+        own = dict(_Reader(form, taken.now, nonce, taken.now + lease_us).claimed(jobs, tasks))
+        known.add(own, shape)
+        claimed += own.values()
+    if len(forms) > 1:
+        claimed.sort(key=lambda each: (each.job.rank, each.job.id))
+    return claimed
 
 
 class _Reader:

@@ -55,6 +55,8 @@ class JobSet(NamedTuple):
     suffix: str
     #: The number of events for each job.
     events: int
+    #: Whether the task ends with its job.
+    task_ends: bool = False
 
 
 class Member(NamedTuple):
@@ -115,11 +117,21 @@ class StartedRow(NamedTuple):
     payload: Any
 
 
-class Taken(NamedTuple):
-    """Jobs that were chosen and claimed together, with the time of the transaction."""
+#: The jobs of a set that were claimed, and their tasks.
+ClaimedRows = tuple[Sequence[ClaimedRow], Sequence[StartedRow]]
 
-    jobs: Sequence[ClaimedRow]
-    tasks: Sequence[StartedRow]
+
+class Shape(NamedTuple):
+    """What the jobs of one set have in common. `plain`: see `Candidate`."""
+
+    project: str
+    plain: str
+
+
+class Taken(NamedTuple):
+    """Jobs that were chosen and claimed together, by set, with the time of the transaction."""
+
+    sets: Sequence[ClaimedRows]
     now: int
 
 
@@ -129,33 +141,23 @@ class JobSets(Protocol):
     #: Whether each read is a round trip to a server, so that the engine omits those it can.
     remote: bool
 
-    @property
-    def unsent(self) -> bool:
-        """Whether the transaction has read and locked nothing yet, so that `take` may follow."""
-
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new work that can be claimed now. Refused if one of the ids is in use."""
 
-    def claim(
-        self, jobs: JobSet, ids: Sequence[str], lease_us: int
-    ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
+    def claim(self, jobs: JobSet, ids: Sequence[str], lease_us: int) -> ClaimedRows:
         """Write claims of plain jobs that `claimable` returned, under one lease.
 
         `ids` are those of the members.
         """
 
     def take(
-        self,
-        jobs: JobSet,
-        wanted: tuple[str, str],
-        claim_filter: ClaimFilter,
-        most: int,
-        lease: int,
+        self, wanted: Mapping[Shape, JobSet], claim_filter: ClaimFilter, most: int, lease: int
     ) -> Taken | None:
         """Choose up to `most` jobs by rank, claim them, and commit the transaction.
 
+        Nothing may have been read, locked or written before in the transaction.
         None if nothing was claimed and `claimable` may find something: there are limits, or one of
-        the jobs is not plain or has another project or `plain` than wanted.
+        the jobs is not plain or has a shape that is not wanted.
         """
 
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:

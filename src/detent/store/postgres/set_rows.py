@@ -9,10 +9,10 @@ must not be NULL: the server refuses it, and the engine decides about each job.
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, Protocol
 
 from detent.errors import Refused
-from detent.kernel.entities import Job, Task
 from detent.store import commit_body
 from detent.store.clock import Bound
 from detent.store.codec import encode, from_json, to_json
@@ -20,10 +20,12 @@ from detent.store.event_template import ID, SECOND, VALUE
 from detent.store.job_sets import (
     At,
     ClaimedRow,
+    ClaimedRows,
     JobSet,
     Member,
     NewCheckpoint,
     PlainRun,
+    Shape,
     StartedRow,
     Taken,
 )
@@ -31,10 +33,8 @@ from detent.store.postgres.claims import LaneFilter, Lanes
 from detent.store.postgres.connection import Query, Rows, named
 from detent.store.postgres.locks import Lock, share_names
 from detent.store.postgres.reader import READY
-from detent.store.postgres.work_rows import RUN_COLUMNS, RUN_FACTS
-from detent.store.rows import CODED, TEXTS, Kind, columns
-from detent.store.rows import VALUE as JSON
 from detent.store.types import ClaimFilter
+from detent.store.work_tables import JOBS, TASKS, Table, tables_of, versions_of, written_columns
 
 #: The maximum number of jobs in one body of claims.
 MAX_CLAIMED = 1_000
@@ -51,43 +51,12 @@ LOGGED = (
 )
 
 
-class Table(NamedTuple):
-    """The tables of tasks or of jobs."""
-
-    active: str
-    ended: str
-    columns: tuple[str, ...]
-    coded: Mapping[str, Kind]
-    #: The column of an active row with the id of the member.
-    member: str
-
-
-TASKS = Table(
-    "active_tasks",
-    "ended_tasks",
-    (*columns(Task), "version", "title", "payload", "tags", "commits"),
-    {**CODED[Task], "payload": JSON, "tags": TEXTS},
-    "id",
-)
-JOBS = Table(
-    "active_jobs",
-    "ended_jobs",
-    (*columns(Job), *RUN_COLUMNS, "version", "payload", "commits"),
-    {**CODED[Job], "payload": JSON},
-    "root_id",
-)
-
-
 class Writer(Protocol):
     """The write transaction that the sets belong to."""
 
     appended: bool
     #: What is known of the time before the transaction begins.
     bound: Callable[[], Bound]
-
-    @property
-    def begun(self) -> bool:
-        """Whether something was sent."""
 
     def set_time(self) -> Iterable[Query]:
         """The statement that sets the time for the statements of sets, once."""
@@ -110,10 +79,6 @@ class PostgresJobSets:
     def __init__(self, writer: Writer, lanes: Lanes) -> None:
         self._writer = writer
         self._lanes = lanes
-
-    @property
-    def unsent(self) -> bool:
-        return not self._writer.begun
 
     def insert(self, jobs: JobSet, members: Sequence[Member]) -> None:
         """Write new rows in the order of ids, so that two writers of the same do not deadlock."""
@@ -157,9 +122,7 @@ class PostgresJobSets:
             queries += [end._replace(values=[*given, own, *values]), READY["release_ended"]()]
         self._save([*self._writer.set_time(), *queries])
 
-    def claim(
-        self, jobs: JobSet, ids: Sequence[str], lease_us: int
-    ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
+    def claim(self, jobs: JobSet, ids: Sequence[str], lease_us: int) -> ClaimedRows:
         claimed: list[ClaimedRow] = []
         started: list[StartedRow] = []
         for begin in range(0, len(ids), MAX_CLAIMED):
@@ -175,12 +138,7 @@ class PostgresJobSets:
         return claimed, started
 
     def take(
-        self,
-        jobs: JobSet,
-        wanted: tuple[str, str],
-        claim_filter: ClaimFilter,
-        most: int,
-        lease: int,
+        self, wanted: Mapping[Shape, JobSet], claim_filter: ClaimFilter, most: int, lease: int
     ) -> Taken | None:
         """Learn about the lanes, choose, claim and commit in one round trip.
 
@@ -193,21 +151,32 @@ class PostgresJobSets:
             if known is None or most > MAX_CLAIMED:
                 return None
             lanes = self._lanes.wanted(known, lane_filter)
-            choose = READY["choose_plain"](**lanes, limit=most, project=wanted[0], plain=wanted[1])
+            choose = READY["choose_plain"](**lanes, limit=most, sets=to_json(_texts(wanted)))
             learn = self._lanes.queries(known)
+            claims = [_claim(jobs, lease) for jobs in wanted.values()]
+            for place, queries in enumerate(claims, 1):
+                queries.insert(0, READY["choose_set"](place=str(place)))
             rows = self._writer.finish(
                 [share_names(Lock.NAMED, ["limits"]), *self._writer.set_time()],
-                [*learn, READY["read_now"](), choose, *_claim(jobs, lease)],
+                [*learn, READY["read_now"](), choose, *chain.from_iterable(claims)],
             )
             self._lanes.learned(known, rows[: len(learn)])
         ((now,),), ((_, refused),), *written = rows[len(learn) :]
-        found, tasks = _claimed(jobs, written)
-        self._writer.appended |= bool(found)
-        return None if refused else Taken(found, tasks, now)
+        found = []
+        for jobs, queries in zip(wanted.values(), claims, strict=True):
+            found.append(_claimed(jobs, written[1 : len(queries)]))
+            del written[: len(queries)]
+        self._writer.appended |= any(rows for rows, _ in found)
+        return None if refused else Taken(found, now)
 
     def _save(self, queries: Sequence[Query], *, arrived: bool = False) -> None:
         self._writer.save_later(queries, arrived=arrived)
         self._writer.appended = True
+
+
+def _texts(shapes: Iterable[Shape]) -> list[str]:
+    """What `choose_plain` compares jobs with."""
+    return [f"{project}\x1f{plain}" for project, plain in shapes]
 
 
 def _bodies(
@@ -294,21 +263,9 @@ def _assigned(
 ) -> Assigned:
     """What is written in one table, without its commits."""
     assigned = Assigned(table, own_id, at, values, first)
-    fields, versions = jobs.task, jobs.task_versions
-    if table is JOBS:
-        fields, versions = jobs.job, jobs.job_versions
-    for name, value in fields.items():
+    for name, value in written_columns(jobs, table):
         assigned.add(name, value)
-    if table is JOBS:
-        for name in RUN_FACTS:
-            if name in jobs.run:
-                assigned.add(f"run_{name}", jobs.run[name])
-    assigned.add("version", versions[1])
     return assigned
-
-
-def _tables(jobs: JobSet) -> Sequence[Table]:
-    return (JOBS, TASKS) if jobs.task else (JOBS,)
 
 
 #: By the template of the events, which determine the rows: what `_insert` returned.
@@ -324,7 +281,7 @@ def _insert(jobs: JobSet) -> tuple[Query, list[bytes], Query]:
     """
     values: list[bytes] = []
     keys: list[Columns] = []
-    for table in _tables(jobs):
+    for table in reversed(tables_of(jobs)):
         assigned = _assigned(jobs, table, "given.id", "mark.at", values, 4)
         assigned.put("commits", "mark.id::text")
         keys.append(assigned.key)
@@ -341,12 +298,13 @@ def _end(jobs: JobSet) -> tuple[Query, list[bytes]]:
     """The statement for ends, and the values of its further parameters."""
     values: list[bytes] = []
     keys: list[Columns] = []
-    for table in _tables(jobs):
-        assigned = _assigned(jobs, table, f"was.{table.member}", "mark.at", values, 5)
-        assigned.put("commits", "was.commits || ',' || mark.id")
+    for table in reversed(tables_of(jobs)):
+        row = "was" if table is JOBS or jobs.task_ends else table.active
+        assigned = _assigned(jobs, table, f"{row}.{table.member}", "mark.at", values, 5)
+        assigned.put("commits", f"{row}.commits || ',' || mark.id")
         keys.append(assigned.key)
     versions = (jobs.task_versions[0], jobs.job_versions[0])
-    return _end_text(versions, jobs.suffix, *keys), values
+    return _end_text(versions, jobs.suffix, jobs.task_ends, *keys), values
 
 
 def _update(jobs: JobSet, table: Table) -> tuple[Query, list[bytes]]:
@@ -354,7 +312,7 @@ def _update(jobs: JobSet, table: Table) -> tuple[Query, list[bytes]]:
     values: list[bytes] = []
     assigned = _assigned(jobs, table, f"{table.active}.{table.member}", NOW, values, 0)
     assigned.put("commits", f"{table.active}.commits || ',' || current_setting('detent.commit')")
-    before = (jobs.job_versions if table is JOBS else jobs.task_versions)[0]
+    before = versions_of(jobs, table)[0]
     if table is JOBS:
         assigned.put("lease_id", f"${len(values) + 1}::bigint")
     return _update_text(table is JOBS, assigned.key, before, jobs.suffix), values
@@ -388,7 +346,9 @@ def _insert_into(table: Table, assigned: Columns, own_id: str) -> str:
 
 
 @lru_cache
-def _end_text(versions: tuple[int, int], suffix: str, jobs: Columns, tasks: Columns = ()) -> Query:
+def _end_text(
+    versions: tuple[int, int], suffix: str, task_ends: bool, jobs: Columns, tasks: Columns = ()
+) -> Query:
     """Delete the active rows in the order of ids, which locks them; then allocate the commit id.
 
     The deleted rows and the members are both in the order of ids, so that they are put side by
@@ -396,6 +356,8 @@ def _end_text(versions: tuple[int, int], suffix: str, jobs: Columns, tasks: Colu
     """
     own_id = f"id || '{suffix}'" if suffix else "id"
     held = f"was.id = was.wanted || '{suffix}' AND was.nonce = was.of_claim"
+    if tasks:
+        held += " AND (SELECT count(id) = count(*) FROM own_tasks)"
     rank = f"CASE WHEN {held} THEN was.rank END"
     parts = [
         "WITH gone AS (DELETE FROM active_jobs WHERE id = ANY ("
@@ -408,27 +370,36 @@ def _end_text(versions: tuple[int, int], suffix: str, jobs: Columns, tasks: Colu
         " AS given (wanted, own, of_claim))",
         f"mark AS MATERIALIZED (SELECT {NEW_COMMIT} AS id, {NOW} AS at"
         " FROM (SELECT count(*) FROM held) AS locked)",
+        *(_own_tasks(versions[0], task_ends, tasks) if tasks else ()),
         f"ended AS ({_insert_ended(JOBS, (*jobs, ('rank', rank)))}"
         " FROM mark CROSS JOIN held AS was)",
         LOGGED,
     ]
-    if tasks:
-        parts += [
-            f"own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM ROWS FROM ({ROWS})"
-            " AS wanted (id, own) LEFT JOIN LATERAL ("
-            "SELECT * FROM active_tasks WHERE active_tasks.id = wanted.id"
-            f" AND active_tasks.version = {versions[0]} AND NOT EXISTS (SELECT FROM dependencies"
-            " WHERE dependencies.depends_on = active_tasks.id) OFFSET 0) AS was ON true)",
-            "gone_tasks AS ("
-            "DELETE FROM active_tasks WHERE id = ANY (ARRAY(SELECT id FROM own_tasks)))",
-            f"ended_with AS ({_insert_ended(TASKS, tasks)} FROM mark CROSS JOIN own_tasks AS was)",
-        ]
     released = (
         "SELECT set_config('detent.released', coalesce((SELECT json_agg(released)::text FROM"
         " (SELECT lease_id, count(*) AS jobs FROM held GROUP BY lease_id ORDER BY lease_id)"
         " AS released), '[]'), true)"
     )
     return named(f"{', '.join(parts)} {released}")
+
+
+def _own_tasks(version: int, ends: bool, assigned: Columns) -> Iterator[str]:
+    """Find the tasks of ended jobs: rows of NULL for those that differ. Then end or change them."""
+    yield (
+        f"own_tasks AS MATERIALIZED (SELECT wanted.own, was.* FROM ROWS FROM ({ROWS})"
+        " AS wanted (id, own) LEFT JOIN LATERAL ("
+        "SELECT * FROM active_tasks WHERE active_tasks.id = wanted.id"
+        f" AND active_tasks.version = {version} AND NOT EXISTS (SELECT FROM dependencies"
+        " WHERE dependencies.depends_on = active_tasks.id) OFFSET 0) AS was ON true)"
+    )
+    found = "active_tasks.id = ANY (ARRAY(SELECT id FROM own_tasks))"
+    if ends:
+        yield f"gone_tasks AS (DELETE FROM active_tasks WHERE {found})"
+        insert = _insert_ended(TASKS, assigned)
+        yield f"ended_with AS ({insert} FROM mark CROSS JOIN own_tasks AS was)"
+    else:
+        changes = ", ".join(f"{name} = {expression}" for name, expression in assigned)
+        yield f"changed_tasks AS (UPDATE active_tasks SET {changes} FROM mark WHERE {found})"
 
 
 def _insert_ended(table: Table, assigned: Columns) -> str:

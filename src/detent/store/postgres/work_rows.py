@@ -16,10 +16,8 @@ from detent.store.postgres.new_commits import NewCommits
 from detent.store.postgres.reader import READY
 from detent.store.rows import columns, writer
 from detent.store.types import Changes, QueueRow
+from detent.store.work_tables import RUN_COLUMNS, RUN_FACTS
 
-#: The fields of a run that the row of its job has, and their columns there.
-RUN_FACTS = tuple(each for each in columns(Run) if each not in ("id", "job_id", "step"))
-RUN_COLUMNS = tuple(f"run_{each}" for each in RUN_FACTS)
 #: The changes of a job's place in the queue: it can be claimed, it cannot, a worker holds it.
 QUEUE, OUT, LEASE = "queue", "out", "lease"
 

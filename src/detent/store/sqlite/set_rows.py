@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 
 import apsw
 
-from detent.kernel.entities import Job, Run, Task
 from detent.store import commit_body
 from detent.store.codec import from_json
 from detent.store.event_template import ID, SECOND, VALUE
 from detent.store.job_sets import (
     At,
     ClaimedRow,
+    ClaimedRows,
     JobSet,
     Member,
     NewCheckpoint,
@@ -27,20 +27,18 @@ from detent.store.job_sets import (
     Taken,
     resolved,
 )
-from detent.store.rows import CODED, TEXTS, Kind, columns
-from detent.store.rows import VALUE as JSON
+from detent.store.rows import Kind
 from detent.store.sqlite import leases
 from detent.store.sqlite.commit_log import HEAD, SQL, changed
 from detent.store.sqlite.commit_log import INSERT as INSERT_COMMITS
 from detent.store.sqlite.connection import Connection, array
+from detent.store.work_tables import JOBS, TASKS, Table, tables_of, versions_of, written_columns
 
 PLAIN_RUNS, USED_IDS = SQL["plain_runs"].text, SQL["used_ids"].text
 CHECKPOINTS, STEP_JOBS = SQL["checkpoints"].text, SQL["step_jobs"].text
 DELETE_JOBS, DELETE_TASKS = SQL["delete_jobs"].text, SQL["delete_tasks"].text
 #: How many rows one statement writes: as many as possible of each size.
 SIZES = (64, 16, 4, 1)
-#: The fields of a run that are not columns of its job's row.
-NOT_IN_ROWS = ("id", "job_id", "step")
 #: By the number of rows: the statement for new checkpoints.
 NEW_CHECKPOINTS = {
     size: "INSERT INTO checkpoints (job_id, name, kind, step, done, value) VALUES "
@@ -49,37 +47,6 @@ NEW_CHECKPOINTS = {
 }
 #: What a member has in a list of rows, by the mark that represents it.
 GIVEN = {VALUE: "given.column2", SECOND: "given.column3"}
-
-
-class Table(NamedTuple):
-    """The tables of tasks or of jobs."""
-
-    active: str
-    ended: str
-    columns: tuple[str, ...]
-    coded: Mapping[str, Kind]
-    #: The column of an active row with the id of the member.
-    member: str
-
-
-TASKS = Table(
-    "active_tasks",
-    "ended_tasks",
-    (*columns(Task), "version", "title", "payload", "tags", "commits"),
-    {**CODED[Task], "payload": JSON, "tags": TEXTS},
-    "id",
-)
-JOBS = Table(
-    "active_jobs",
-    "ended_jobs",
-    (
-        *columns(Job),
-        *(f"run_{name}" for name in Run._fields if name not in NOT_IN_ROWS),
-        *("version", "payload", "commits"),
-    ),
-    {**CODED[Job], "payload": JSON},
-    "root_id",
-)
 
 
 class Transaction(Protocol):
@@ -95,7 +62,6 @@ class SqliteJobSets:
     """Writes sets of jobs within a write transaction."""
 
     remote = False
-    unsent = False
 
     def __init__(self, connection: Connection, transaction: Transaction) -> None:
         self._connection = connection
@@ -113,9 +79,7 @@ class SqliteJobSets:
                 for new in new_rows:
                     self._insert(new, commit, some)
 
-    def claim(
-        self, jobs: JobSet, ids: Sequence[str], lease_us: int
-    ) -> tuple[Sequence[ClaimedRow], Sequence[StartedRow]]:
+    def claim(self, jobs: JobSet, ids: Sequence[str], lease_us: int) -> ClaimedRows:
         with self._transaction.saving():
             members = [Member(each, "") for each in ids]
             until = self._transaction.now() + lease_us
@@ -127,10 +91,10 @@ class SqliteJobSets:
                 for table, assigned in self._assigned(jobs, commit):
                     if table is JOBS:
                         assigned.add("lease_id", lease)
-                        claimed += self._update(table, assigned, _job_ids(jobs, some), ClaimedRow)
+                        claimed += self._claim(table, assigned, _job_ids(jobs, some), ClaimedRow)
                     else:
                         own = [each.id for each in some]
-                        started += self._update(table, assigned, own, StartedRow)
+                        started += self._claim(table, assigned, own, StartedRow)
             return claimed, started
 
     def running(self, ids: Sequence[str]) -> Sequence[PlainRun]:
@@ -145,12 +109,15 @@ class SqliteJobSets:
         with self._transaction.saving():
             for commit, some in self._append(jobs, members):
                 for table, assigned in self._assigned(jobs, commit):
+                    if table is TASKS and not jobs.task_ends:
+                        self._update(table, assigned, [each.id for each in some], ("id",))
+                        continue
                     before = connection.changed
                     self._many(_end, table, assigned, some)
                     if connection.changed - before < len(some):
                         raise changed()
             leases.lower(connection, connection.all(DELETE_JOBS, (array(_job_ids(jobs, members)),)))
-            if jobs.task:
+            if jobs.task_ends:
                 connection.all(DELETE_TASKS, (array([each.id for each in members]),))
 
     def recorded(self, keys: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
@@ -229,14 +196,20 @@ class SqliteJobSets:
         return _assigned(jobs._replace(task=task, job=job, run=run), commit)
 
     def _update(
+        self, table: Table, assigned: "Assigned", ids: Sequence[str], returned: tuple[str, ...]
+    ) -> Sequence[Any]:
+        """Change rows by id; returns these columns of them."""
+        text = _updated(table.active, assigned.key, len(assigned.values), returned)
+        rows = self._connection.all(text, (*assigned.values, array(ids), assigned.before))
+        if len(rows) != len(ids):
+            raise changed()
+        return rows
+
+    def _claim(
         self, table: Table, assigned: "Assigned", ids: Sequence[str], row: type[Any]
     ) -> list[Any]:
         """Change rows by id; returns them, with the payload decoded."""
-        text = _updated(table.active, assigned.key, len(assigned.values), row._fields)
-        values = (*assigned.values, array(ids), assigned.before)
-        rows = self._connection.all(text, values)
-        if len(rows) != len(ids):
-            raise changed()
+        rows = self._update(table, assigned, ids, row._fields)
         return [row._make((*each[:-1], from_json(each[-1]))) for each in rows]
 
     def _many(
@@ -301,21 +274,12 @@ class Assigned:
 
 def _assigned(jobs: JobSet, commit: int, new_id: str = "") -> Iterator[tuple[Table, Assigned]]:
     """What is written in each table; `new_id` is the id of the member if its rows are new."""
-    for table, fields, versions in (
-        (TASKS, jobs.task, jobs.task_versions),
-        (JOBS, jobs.job, jobs.job_versions),
-    ):
-        if not fields:
-            continue
+    for table in tables_of(jobs):
         own_id = new_id or f"{table.active}.{table.member}"
         suffix = jobs.suffix if table is JOBS else ""
-        assigned = Assigned(table.coded, own_id, versions, suffix)
-        for name, value in fields.items():
+        assigned = Assigned(table.coded, own_id, versions_of(jobs, table), suffix)
+        for name, value in written_columns(jobs, table):
             assigned.add(name, value)
-        for name in jobs.run if table is JOBS else ():
-            if name not in NOT_IN_ROWS:
-                assigned.add(f"run_{name}", jobs.run[name])
-        assigned.add("version", versions[1])
         assigned.append("commits", f"{commit},", "" if new_id else f"{table.active}.commits || ")
         yield table, assigned
 

@@ -70,6 +70,46 @@ def equal_jobs_in_a_batch_keep_what_differs(case: Case) -> None:
 
 
 @check
+def tasks_of_a_mixed_batch_keep_their_lifecycle(case: Case) -> None:
+    """Tasks of both lifecycles and jobs without a task, twice: a store may expect the same."""
+    for _ in range(2):
+        commands: list[Any] = []
+        for number in range(5):
+            commands.append(c.SubmitJob(new_id(), "p", "dig", payload={"number": number}))
+            for lifecycle in ("board", "review"):
+                fields = (new_id(), "p", lifecycle, "dig", "cli")
+                commands.append(c.SubmitTask(*fields, queue=True, payload={"number": number}))
+        case.engine.execute([CommandRequest(each, PERSON, fresh=True) for each in commands])
+        held = claim(case.engine, len(commands))
+        assert [each.job.rank for each in held] == sorted(each.job.rank for each in held)
+        assert set(complete_all(case, held)) == {"completed"}
+        ends = {"board": ("done", "task_completed"), "review": ("ready", "task_ready")}
+        with case.store.read() as view:
+            for each in held:
+                assert (each.job.task_id is None) == (each.task is None)
+                for task, version in view.tasks([each.job.root_id]) if each.task else ():
+                    events = names(view, task.id)
+                    assert (task.state, events[-1]) == ends[task.lifecycle]
+                    assert version == len(events)
+
+
+@check
+def tasks_of_a_batch_with_dependents_keep_their_versions(case: Case) -> None:
+    """Tasks are claimed as a set, get dependents, and become ready."""
+    tasks = [c.SubmitTask(new_id(), "p", "review", "dig", "cli", queue=True) for _ in range(5)]
+    case.engine.execute([CommandRequest(task, PERSON, fresh=True) for task in tasks])
+    held = claim(case.engine, 5)
+    for task in tasks:
+        after = (task.task_id,)
+        do(case.engine, c.SubmitTask(new_id(), "p", "board", "dig", "cli", depends_on=after))
+    assert set(complete_all(case, held)) == {"completed"}
+    with case.store.read() as view:
+        for found, version in view.tasks([each.task_id for each in tasks]):
+            events = names(view, found.id)
+            assert (found.state, events[-1], len(events)) == ("ready", "task_ready", version)
+
+
+@check
 def jobs_of_a_batch_have_the_log_of_a_single_job(case: Case) -> None:
     [alone] = submit_all(case, FIELDS[:1])
     complete_all(case, claim(case.engine))

@@ -1,7 +1,7 @@
 -- Differs because: on SQLite a read costs little, so that a claim reads first. Here the statements of a set are sent
 -- in one round trip. What one of them finds for the next ones is a setting of the transaction: `detent.now` is its
--- time, `detent.chosen` has the ids of claimed jobs, `detent.commit` the id of the commit, `detent.released` the leases
--- of ended jobs.
+-- time, `detent.chosen` has the ids of the claimed jobs of one set, `detent.sets` those of all sets, `detent.commit` the
+-- id of the commit, `detent.released` the leases of ended jobs.
 
 -- name: set_now
 SELECT set_config('detent.now', :now, true)::bigint AS now;
@@ -122,7 +122,8 @@ SELECT set_config('detent.chosen', ARRAY(SELECT json_array_elements_text(:ids)):
 
 -- Chooses jobs of known lanes, and of lanes in which jobs have arrived, by rank; see `claimable`. Nothing is chosen and
 -- `refused` is true if there is a limit or a pause, if a job with a concurrency key or a plan has arrived, if a delayed
--- job has arrived and is due, or if one of the jobs differs from the given project and `plain`. `seen` has the arrivals that were read before.
+-- job has arrived and is due, or if a job is in none of the given sets. A set has jobs of one project and one `plain`;
+-- `sets` has both as one text. `seen` has the arrivals that were read before.
 -- name: choose_plain
 WITH news AS MATERIALIZED (
     SELECT lane, project, key, min(rank) AS floor
@@ -176,9 +177,12 @@ share AS MATERIALIZED (
     SELECT lane, project, min(rank) AS floor, count(*) AS most FROM seen GROUP BY lane, project
 ),
 free AS MATERIALIZED (
-    SELECT free.id, free.rank, coalesce(
-        free.project = :project AND free.plain = :plain AND free.id !~ '[^A-Za-z0-9_.:-]', false
-    ) AS equal
+    SELECT free.id, free.rank, CASE
+        WHEN free.id ~ '[^A-Za-z0-9_.:-]' THEN 0
+        ELSE coalesce(array_position(
+            ARRAY(SELECT json_array_elements_text(:sets)), free.project || E'\x1f' || free.plain
+        ), 0)
+    END AS place
     FROM share CROSS JOIN LATERAL (
         SELECT ready.id, ready.project, ready.rank,
             CASE
@@ -220,11 +224,14 @@ free AS MATERIALIZED (
     ) AS free
 )
 SELECT
-    set_config('detent.chosen', CASE
-        WHEN bool_and(equal) THEN array_agg(id ORDER BY rank, id)::text ELSE '{}'
-    END, true) AS chosen,
-    (SELECT refused FROM checked) OR NOT coalesce(bool_and(equal), true) AS refused
-FROM free;
+    set_config('detent.sets', CASE
+        WHEN bool_and(place > 0) THEN json_object_agg(place, ids)::text ELSE '{}'
+    END, true) AS sets,
+    (SELECT refused FROM checked) OR NOT coalesce(bool_and(place > 0), true) AS refused
+FROM (SELECT place, array_agg(id ORDER BY rank, id)::text AS ids FROM free GROUP BY place) AS chosen;
+
+-- name: choose_set
+SELECT set_config('detent.chosen', coalesce(current_setting('detent.sets')::json ->> :place, '{}'), true);
 
 -- The chosen jobs are locked. Without any, no id is allocated.
 -- name: allocate_chosen
