@@ -87,6 +87,7 @@ def gateway(place: Path, store_url: str) -> None:
     from detent.gateway.auth import ensure_token
     from detent.gateway.server import Server
     from detent.operations.context import Core
+    from detent.service import collect_garbage_less_often
     from detent.settings import Settings
     from detent.store.store_url import open_store
 
@@ -100,7 +101,9 @@ def gateway(place: Path, store_url: str) -> None:
     core = Core(store, Engine(store), settings, {"nothing": {}})
     token = ensure_token(core).read_text("ascii").strip()
     server = Server(core)
-    _say(server.start(), token)
+    port = server.start()
+    collect_garbage_less_often()  # as `detent gateway` does
+    _say(port, token)
     server.stop()
     store.close()
 

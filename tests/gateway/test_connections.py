@@ -166,6 +166,82 @@ def test_feeds_stay_open_whatever_time_passes(gateway: Installation) -> None:
         assert any(task_id in line for line in stream.iter_lines())
 
 
+# ---- requests on the wire --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"X-Long: ", *[b"x" * 1_000] * 20],
+        [
+            b"".join(b"X-%d: y\r\n" % number for number in range(n, n + 60))
+            for n in range(0, 3_000, 60)
+        ],
+    ],
+    ids=["one", "many"],
+)
+def test_headers_that_do_not_fit_are_refused(gateway: Installation, parts: list[bytes]) -> None:
+    with raw_socket(gateway) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(head(gateway, "GET /status", token=gateway.token)[:-2])
+        assert _sent_in_parts(sock, parts).startswith(b"HTTP/1.1 400 ")
+
+
+def _sent_in_parts(sock: socket.socket, parts: list[bytes]) -> bytes:
+    """The response to a request in parts, until the gateway closes the connection."""
+    try:
+        for part in parts:
+            sock.sendall(part)
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    return answer_of(sock)
+
+
+def test_trailers_are_no_headers_and_must_fit(gateway: Installation) -> None:
+    chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    body = b'13\r\n{"intent": "runQA"}\r\n0\r\n'
+    sent = head(gateway, "POST /api/tasks", *chunked, "Connection: close", token=gateway.token)
+    with raw_socket(gateway) as sock:
+        sock.sendall(sent + body + b"Idempotency-Key: \r\n\r\n")
+        assert answer_of(sock).startswith(b"HTTP/1.1 201 ")
+    with raw_socket(gateway) as sock:
+        sock.sendall(sent + body)
+        long = [b"X-Long: ", *[b"x" * 1_000] * 600]  # more than is read together
+        assert _sent_in_parts(sock, long).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("more", ["Host: other", "Content-Length: 1", "Bad Name: 1", "X: \0"])
+def test_a_malformed_request_is_refused(gateway: Installation, more: str) -> None:
+    with raw_socket(gateway) as sock:
+        given = ("Content-Length: 0", more)
+        sock.sendall(head(gateway, "GET /status", *given, token=gateway.token))
+        assert answer_of(sock).startswith(b"HTTP/1.1 400 ")
+
+
+def test_requests_that_are_sent_together_are_answered_in_order(gateway: Installation) -> None:
+    body = b'{"intent": "runQA"}'
+    more = ("Content-Type: application/json", f"Content-Length: {len(body)}")
+    submission = head(gateway, "POST /api/tasks", *more, token=gateway.token) + body
+    missing = head(gateway, "GET /api/tasks/missing", token=gateway.token)
+    last = head(gateway, "GET /health", "Connection: close")
+    with raw_socket(gateway) as sock:
+        sock.sendall(submission + missing + submission + last)
+        found = answer_of(sock)
+    statuses = [each[:3] for each in found.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"201", b"404", b"201", b"200"]
+
+
+def test_a_stream_ends_with_its_connection_though_another_request_waits(
+    gateway: Installation,
+) -> None:
+    with raw_socket(gateway) as sock:
+        sock.sendall(head(gateway, "GET /api/events", token=gateway.token))
+        until(lambda: len(gateway.hub.readers) == 1)
+        sock.sendall(head(gateway, "GET /status", token=gateway.token))
+    until(lambda: not gateway.hub.readers and held(gateway) == 0)
+    assert gateway.client().get("/status").status_code == 200
+
+
 # ---- how many --------------------------------------------------------------------------------
 
 

@@ -1,5 +1,8 @@
 """What the gateway keeps between submissions: contexts and principals, for a second."""
 
+import asyncio
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from detent.gateway import auth, operation_dispatcher
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.worker.worker import Worker
-from tests.gateway.installation import Installation, installed
+from tests.gateway.installation import DEADLINE_S, Installation, installed
 
 HOUR_S = 3_600.0
 
@@ -125,3 +128,39 @@ def test_a_token_in_a_cookie_is_refused_although_it_is_known(gateway: Installati
     assert client.get("/api/me").status_code == 200
     with httpx2.Client(base_url=gateway.url, cookies={auth.COOKIE: gateway.token}) as browser:
         assert browser.get("/api/me").status_code == 401
+
+
+@pytest.mark.parametrize(("read_first", "count"), [(False, 1), (True, 2)])
+def test_requests_that_wait_for_the_tokens_share_a_read(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch, read_first: bool, count: int
+) -> None:
+    """Those that arrive before the read share it; a token that is new since then is found too."""
+    tokens = auth.Tokens(gateway.core.store)
+    known = auth.Credentials(gateway.token, cookie=False)
+    begun, may_end = threading.Event(), threading.Event()
+    reads: list[float] = []
+    read = auth.Tokens.read
+
+    def slow(self: auth.Tokens) -> None:
+        reads.append(time.monotonic())
+        if read_first:
+            read(self)
+        begun.set()
+        assert may_end.wait(DEADLINE_S)
+        if not read_first or len(reads) > 1:
+            read(self)
+
+    async def find() -> list[auth.Principal]:
+        first = asyncio.create_task(tokens.find(known))
+        await asyncio.to_thread(begun.wait, DEADLINE_S)
+        made = await asyncio.to_thread(gateway.token_for, Scope.READ)
+        later = [auth.Credentials(made, cookie=False), *[known] * 50]
+        others = [asyncio.create_task(tokens.find(each)) for each in later]
+        await asyncio.sleep(0)  # each of them has begun
+        may_end.set()
+        return await asyncio.gather(first, *others)
+
+    monkeypatch.setattr(auth.Tokens, "read", slow)
+    found = asyncio.run(find())
+    assert [each.caller.name for each in found] == ["owner", "tester-1", *["owner"] * 50]
+    assert len(reads) == count

@@ -168,12 +168,13 @@ class ProcessSupervisor:
 LATE = (
     "anyio._backends._asyncio",
     "h11",
+    "httptools",
     "httpcore2",
     "pydantic.v1",
     "truststore",
     "uvicorn.lifespan.on",
     "uvicorn.loops.asyncio",
-    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.http.httptools_impl",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
 #: A plain installation has none of these.

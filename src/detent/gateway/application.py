@@ -174,9 +174,9 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
     dispatcher, limits, hub = gateway.dispatcher, gateway.limits, gateway.hub
     names = dict.fromkeys((*FREQUENT, *OPERATIONS))
     return [
+        *(OperationRoute(OPERATIONS[name], dispatcher, limits) for name in names),
         _public("/health", gateway.health, "The health of the installation, in one word."),
         _public("/ready", gateway.ready, "Whether requests can be served."),
-        *(OperationRoute(OPERATIONS[name], dispatcher, limits) for name in names),
         lines_route(dispatcher, limits),
         *evidence_routes(dispatcher),
         events_route(hub),

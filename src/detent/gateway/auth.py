@@ -4,6 +4,7 @@ The scopes of a token come from its row in the store. Uses the table `tokens` an
 `<data_dir>/token`.
 """
 
+import asyncio
 import ipaddress
 import logging
 import os
@@ -57,16 +58,21 @@ class Tokens:
         #: The principals that were found since the table was read.
         self._principals: dict[Credentials, Principal] = {}
         self._now = 0
+        #: When the last read of the table began.
         self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
 
     async def find(self, given: "Credentials") -> Principal:
         """The principal with these credentials; refused if they are not valid."""
-        fresh = time.monotonic() - self._read_at < FRESH_S
+        arrived = time.monotonic()
+        fresh = arrived - self._read_at < FRESH_S
         if fresh and given in self._principals:
             return self._principals[given]
         key = digest_of(given.token)
         if key not in self._rows or not fresh:
-            await anyio.to_thread.run_sync(self.read)
+            async with self._reading:
+                if self._read_at < arrived:  # otherwise it was read for another request meanwhile
+                    await anyio.to_thread.run_sync(self.read)
         if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
         found = self._principals[given] = Principal(self._caller(key), key)
@@ -84,9 +90,10 @@ class Tokens:
         return is_valid(self._rows, key, self._now)
 
     def read(self) -> None:
+        begun = time.monotonic()
         with self._store.read() as view:
             self._rows, self._principals, self._now = view.rows("tokens"), {}, view.now()
-        self._read_at = time.monotonic()
+        self._read_at = begun
 
     def forget(self) -> None:
         """Read the table again at the next request: an operation may have changed it."""

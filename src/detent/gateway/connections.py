@@ -10,10 +10,10 @@ import resource
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from detent.gateway.strict_json import MIN_BODY_BYTES
+from detent.gateway.strict_json import BODY_COMPLETE, MIN_BODY_BYTES
 from detent.settings import Settings
 
 log = logging.getLogger("detent.gateway")
@@ -26,6 +26,8 @@ RESERVED_FILES = 256
 MIN_CONNECTIONS = 16
 #: How long a client may continue to send a body after the response was sent.
 LINGER_S = 5.0
+#: The headers of a request that arrive in parts, the trailers, or the extensions of a chunk.
+MAX_HEAD_BYTES = 16_384
 SWEEP_S = 1.0
 
 
@@ -120,14 +122,14 @@ def _address(connection: OpenConnection) -> str:
     return str(connection.client[0]) if connection.client else ""
 
 
-def protocols(connections: Connections) -> tuple[type[H11Protocol], type]:
+def protocols(connections: Connections) -> tuple[type[HttpToolsProtocol], type]:
     """The protocol classes for uvicorn, which creates an instance for each connection."""
     http = type("Http", (HttpConnection,), {"registry": connections})
     socket = type("Socket", (SocketConnection,), {"registry": connections})
     return http, socket
 
 
-class HttpConnection(H11Protocol):
+class HttpConnection(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with limits. `admitted`: a request had a valid token."""
 
     registry: Connections
@@ -135,13 +137,19 @@ class HttpConnection(H11Protocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.admitted = False
+        #: The request whose response is being made, or was made last.
+        self._current: RequestResponseCycle | None = None
         #: When waiting for the headers of a request began; None while none are awaited.
         self._head_at: float | None = None
+        #: Whether the headers of a request are complete and its body is not.
+        self._in_body = False
         self._answered_at: float | None = None
         self._received = 0
+        #: Bytes since the last end of headers, part of a body or end of a request.
+        self._unused = 0
         self._window: tuple[float, int] | None = None
 
-    # -- what uvicorn and asyncio call -----------------------------------------------------
+    # -- what uvicorn, asyncio and the parser call -----------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -150,51 +158,71 @@ class HttpConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.registry.drop(self)
+        self.pipeline.clear()
         super().connection_lost(exc)
+        if self._current is not None and not self._current.response_complete:
+            # uvicorn ends the request that was received last, which may wait for this one.
+            self._current.disconnected = True
+            self._current.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
+        self._unused += len(data)
         super().data_received(data)
+        if self._unused > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The headers of the request are too long.")
 
-    def handle_events(self) -> None:
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._answered_at = self._window = None
-            self.scope[CONNECTION] = self  # type: ignore[literal-required]
-        if self._theirs != "IDLE":
-            self._head_at = None
-        elif self._head_at is None and self.conn.trailing_data[0]:
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
+        if self._head_at is None:
             self._head_at = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        if [name for name, _ in self.headers].count(b"host") > 1:
+            raise ValueError("the header Host is repeated")  # answered with 400
+        self._head_at = self._window = None
+        self._in_body, self._unused = True, 0
+        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self.headers = []  # trailers are not headers of the request
+
+    def on_body(self, body: bytes) -> None:
+        self._unused = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_body, self._unused = False, 0
+        self.scope[BODY_COMPLETE] = True  # type: ignore[literal-required]
+        super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._current, self._answered_at = cycle, None
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         self._answered_at = self.loop.time()
         super().on_response_complete()
 
-    def handle_websocket_upgrade(self, event: Any) -> None:
+    def handle_websocket_upgrade(self) -> None:
         self.registry.drop(self)
-        super().handle_websocket_upgrade(event)
+        super().handle_websocket_upgrade()
 
     # -- limits ----------------------------------------------------------------------------
 
-    @property
-    def _theirs(self) -> str:
-        """The state of the client's side of the connection, by its name in h11."""
-        return repr(self.conn.their_state)
-
     def rank(self) -> int | None:
         """The order of closing, see `Connections`. None while it serves a valid request."""
+        under_way = self._current is not None and self._answered_at is None
         if self.admitted:
-            return 1 if self._theirs == "IDLE" else None
-        under_way = self._theirs == "DONE" and self._answered_at is None
-        return 2 if under_way else 0
+            return None if under_way or self._in_body else 1
+        return 2 if under_way and not self._in_body else 0
 
     def check(self, now: float) -> None:
         limits = self.registry.limits
         if self._head_at is not None:
             if now - self._head_at > limits.header_s:
                 self.end(408)
-        elif self._theirs == "SEND_BODY" and self._too_slow(now, limits.body_s):
+        elif self._in_body and self._too_slow(now, limits.body_s):
             self.end(408)
 
     def _too_slow(self, now: float, body_s: float) -> bool:
@@ -211,7 +239,9 @@ class HttpConnection(H11Protocol):
         """Close the connection, with a response if none was started and one can be sent."""
         if self.transport.is_closing():
             return
-        if repr(self.conn.our_state) in ("IDLE", "SEND_RESPONSE"):
+        current = self._current
+        idle = current is None or (current.response_complete and not self._in_body)
+        if idle or (current is not None and not current.response_started):
             self.transport.write(RESPONSES[status])
         self.transport.close()
 

@@ -6,11 +6,10 @@ no data, need no token, and `/metrics` if a setting says so; a login has a code 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,13 +37,15 @@ LOGIN = "/api/login"
 CONTEXT = "detent.request_context"
 #: Methods that are counted by name; a client may send any other text as the method.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
-HEADERS = {
-    "x-content-type-options": "nosniff",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-    "cross-origin-resource-policy": "same-origin",
-}
+REQUEST_ID = b"x-request-id"
+#: The security headers of every response that does not set them itself.
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 
 
 @dataclass(slots=True)
@@ -65,6 +66,14 @@ class RequestContext:
 def context_of(scope: Scope) -> RequestContext:
     context: RequestContext = scope[CONTEXT]
     return context
+
+
+def first_values(scope: Scope) -> dict[str, str]:
+    """The headers of a request. Of a header that is repeated, the first value counts."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in reversed(scope["headers"])
+    }
 
 
 class AuthenticationMiddleware:
@@ -97,15 +106,15 @@ class AuthenticationMiddleware:
         async def send_secured(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 self._count(scope, message["status"])
-                headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = context.request_id
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                own = message["headers"]
+                names = {name for name, _ in own}
+                secure = [header for header in HEADERS if header[0] not in names]
+                message["headers"] = [*own, (REQUEST_ID, context.request_id.encode()), *secure]
             await send(message)
 
         target: ASGIApp = self.router
         try:
-            headers = Headers(scope=scope)
+            headers = first_values(scope)
             host = check_host(headers, self.hosts)
             page = self._page(scope, host)
             if page is None:
@@ -138,7 +147,9 @@ class AuthenticationMiddleware:
         known = method if method in METHODS else "other"
         self.requests[known, context_of(scope).path or "other", str(status)] += 1
 
-    async def _authenticate(self, scope: Scope, headers: Headers, host: str) -> Principal | None:
+    async def _authenticate(
+        self, scope: Scope, headers: Mapping[str, str], host: str
+    ) -> Principal | None:
         unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if unsafe:
             check_origin(headers, host, required=False)

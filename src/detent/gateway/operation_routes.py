@@ -159,7 +159,9 @@ class OperationRoute(ScopedRoute):
         return _answered(self.operation, request, answer)
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
-        query = strict_json.once(request.query_params.multi_items())
+        query: dict[str, str] = {}
+        if request.scope["query_string"]:
+            query = strict_json.once(request.query_params.multi_items())
         if self.input.in_query:
             found = self.input.read(query)
         else:

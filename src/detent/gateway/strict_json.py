@@ -22,6 +22,8 @@ LINES = "application/x-ndjson"
 #: The key in a request's scope of the time that the next part of a body may take, and the default:
 BODY_TIMEOUT = "detent.body_timeout_s"
 BODY_TIMEOUT_S = 30.0
+#: The key in a request's scope that is set when the whole body has arrived.
+BODY_COMPLETE = "detent.body_complete"
 #: At least this many bytes of a body must arrive within that time, unless it ends.
 MIN_BODY_BYTES = 1_024
 MAX_DIGITS = 100
@@ -73,6 +75,8 @@ async def read_body(request: Request, limit: int) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
+    if request.scope.get(BODY_COMPLETE):
+        return await _complete_body(request, limit)
     parts, size = [], 0
     async for part in pieces(request):
         size += len(part)
@@ -80,6 +84,17 @@ async def read_body(request: Request, limit: int) -> bytes:
             raise _too_large(limit)
         parts.append(part)
     return b"".join(parts)
+
+
+async def _complete_body(request: Request, limit: int) -> bytes:
+    """A body that has arrived: there is nothing to wait for."""
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise body_timed_out()
+    body: bytes = message["body"]
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
