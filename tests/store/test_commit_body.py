@@ -156,7 +156,9 @@ def test_rows_of_a_template_are_split() -> None:
 
 
 texts = st.lists(
-    st.sampled_from(["a", "é", "%", "%s", '"', "\\", "\n", "{", "\ue000i", "\ue000v"])
+    st.sampled_from(
+        ["a", "é", "%", "%s", '"', "\\", "\n", "{", "\0", "\\u0000", "\ue000i", "\ue000v"]
+    )
 ).map("".join)
 json_texts = texts.map(to_json)
 
@@ -184,7 +186,9 @@ def test_digests_of_templates_are_those_of_their_events(
     assert [each.position for each in events] == list(range(5, 5 + 2 * len(rows)))
     assert [each.data for each in events[::2]] == [expected(data, *row) for row in rows]
     assert [each.stream for each in events[::2]] == [f"{name}-j1" for name, _, _ in rows]
-    digests = commit_body.digests_of(commit_body.decode_parts(text), AT)
+    parts = commit_body.decode_parts(text)
+    assert commit_body.count_of(parts) == len(events)
+    digests = commit_body.digests_of(parts, AT)
     assert list(digests) == list(map(data_digest, events))
 
 

@@ -235,3 +235,68 @@ def test_a_hundred_thousand_events(new: Path, old: Path) -> None:
         assert view.head() == upgraded.events
         assert len(view.events(0, 100, stream="job-012345")) == 6
     store.close()
+
+
+# ---- a kill during the verification ----------------------------------------------------------
+
+KILLED_WHILE_VERIFYING = """
+import os, signal, sys
+from detent.integrity.upgrade import upgrade_sqlite
+seen = []
+
+def progress(what, position):
+    seen.append(what)
+    if "convert" in seen and what != "convert":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+upgrade_sqlite(sys.argv[1], 1, progress)
+"""
+
+
+@pytest.fixture
+def unverified(new: Path, old: Path) -> Path:
+    """A database whose upgrade was killed while it was verified."""
+    story(new)
+    old_databases.copy(new, old)
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_VERIFYING, str(old)],
+        timeout=DEADLINE_S,
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode == -9, run.stderr
+    return old
+
+
+def test_an_upgrade_that_was_killed_while_it_was_verified_is_verified_again(
+    unverified: Path,
+) -> None:
+    upgraded = upgrade_sqlite(str(unverified), 1, no_progress)
+    assert upgraded is not None
+    store = opened(unverified)
+    audit(store)
+    with store.read() as view:
+        assert view.events(0, 10_000)[-1].position == upgraded.events
+    store.close()
+    assert upgrade_sqlite(str(unverified), 1, no_progress) is None
+
+
+def test_the_second_verification_finds_what_is_wrong(unverified: Path) -> None:
+    database = apsw.Connection(str(unverified))
+    database.execute("UPDATE ended_jobs SET state = 'failed' WHERE state = 'completed'")
+    database.close()
+    for _ in range(2):
+        with pytest.raises(Broken, match="rows differ from the log"):
+            upgrade_sqlite(str(unverified), 1, no_progress)
+
+
+def test_work_may_go_on_before_the_second_verification(unverified: Path) -> None:
+    store = opened(unverified)
+    finished(Engine(store))
+    store.close()
+    upgraded = upgrade_sqlite(str(unverified), 1, no_progress)
+    assert upgraded is not None
+    store = opened(unverified)
+    with store.read() as view:
+        assert view.head() > upgraded.events
+    store.close()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from detent.engine import Engine
-from detent.errors import Misconfigured
+from detent.errors import Broken, Misconfigured
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.upgrade import upgrade_postgres
@@ -257,3 +257,23 @@ def test_an_event_that_was_not_converted_keeps_the_tables(url: str) -> None:
         """)
         with pytest.raises(psycopg.errors.RaiseException, match="was not converted"):
             connection.execute(schema.MIGRATIONS[LAYOUT_1 + 1].text.encode())
+
+
+def test_an_upgrade_that_was_interrupted_while_it_was_verified_is_verified_again(url: str) -> None:
+    seen: list[str] = []
+
+    def stop(what: str, position: int) -> None:
+        assert position >= 0
+        seen.append(what)
+        if "convert" in seen and what != "convert":
+            raise Killed
+
+    with pytest.raises(Killed):
+        upgrade(url, stop)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE ended_jobs SET state = 'failed' WHERE state = 'completed'")
+        with pytest.raises(Broken, match="rows differ from the log"):
+            upgrade(url)
+        connection.execute("UPDATE ended_jobs SET state = 'completed' WHERE state = 'failed'")
+    upgrade(url)
+    assert upgrade_postgres(url, START, stop) is None

@@ -56,20 +56,28 @@ def _upgrade_layout(as_json: bool) -> bool:
     """Convert a database of an earlier layout; False if there is nothing to convert."""
     settings = load().settings
     schema = _schema(settings)
-    if not schema.exists or not schema.waiting:
+    if not schema.exists:
         return False
     from detent.cli.progress import progress_bar
-    from detent.integrity.upgrade import upgrade_postgres, upgrade_sqlite
+    from detent.integrity.upgrade import upgrade_postgres, upgrade_sqlite, verify_upgrade
 
-    _require_stopped(settings)
     names = [f"{each.number:04}_{each.name}" for each in schema.waiting]
     with progress_bar() as update:
-        convert = upgrade_postgres if schema.path is None else upgrade_sqlite
-        done = convert(settings.url, time.time_ns() // 1_000, lambda what, at: update(what, at, at))
+
+        def progress(what: str, at: int) -> None:
+            update(what, at, at)
+
+        if names:
+            _require_stopped(settings)
+            convert = upgrade_postgres if schema.path is None else upgrade_sqlite
+            done = convert(settings.url, time.time_ns() // 1_000, progress)
+        else:  # an upgrade may have been interrupted during its verification
+            done = verify_upgrade(settings.url, progress)
     if done is None:
         return False
+    upgraded = f"Upgraded {schema.where}: {', '.join(names)}." if names else "Verified the upgrade."
     text = (
-        f"Upgraded {schema.where}: {', '.join(names)}.\n"
+        f"{upgraded}\n"
         f"Converted {done.events} events. The hash chain is the same as before: "
         f"{done.anchor.chain} at position {done.anchor.position}."
     )

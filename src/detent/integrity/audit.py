@@ -380,6 +380,8 @@ def offences(
         for job in folded.world.jobs.values()
         if job.id not in folded.deleted and job.task_id not in folded.deleted
     }
+    if not jobs:
+        return
     streams: dict[str, list[LoggedEvent]] = {}
     for events in all_committed(view) if batches is None else batches:
         for logged in events:

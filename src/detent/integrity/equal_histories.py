@@ -20,7 +20,7 @@ from detent.kernel.entities import Job
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import RUNS
 from detent.store.codec import from_json, to_json
-from detent.store.event_template import ID, MARK, Row, TemplateGroup, fill
+from detent.store.event_template import ID, MARK, NO_VALUE, Row, TemplateGroup, fill
 from detent.store.log_walk import commits
 from detent.store.port import ReadTransaction
 from detent.store.rows import job_of_run
@@ -39,13 +39,15 @@ OTHER_ID, OTHER_VALUES = "0-other.id:of-another-length", ('[1,{"a":null}]', '"ot
 class History:
     """A template in a commit, after another history; None before the first."""
 
-    __slots__ = ("at", "before", "count", "groups", "number")
+    __slots__ = ("at", "before", "count", "groups", "marks", "number")
 
     def __init__(self, before: "History | None", groups: list[TemplateGroup], at: int) -> None:
         self.before = before
         self.groups = groups
         self.at = at
         self.number: int = 0 if before is None else before.number + 1
+        #: Those of the values of its rows.
+        self.marks = _mark("v", self.number), _mark("w", self.number)
         #: How many tasks or jobs have this history and no further one.
         self.count = 0
 
@@ -139,13 +141,13 @@ class EqualHistories:
             if history is None:
                 history = next_of[before] = History(before, groups, at)
             histories[row.id] = history
-            self._note_values(row, history.number)
+            if row.value is not NO_VALUE:
+                self._note_values(row, history.marks)
 
-    def _note_values(self, row: Row, number: int) -> None:
-        for letter, raw in (("v", row.value), ("w", row.second)):
-            text = bytes(raw)
-            if text != b"null":
-                self.values.setdefault(row.id, {})[_mark(letter, number)] = text
+    def _note_values(self, row: Row, marks: tuple[str, str]) -> None:
+        for mark, raw in zip(marks, (row.value, row.second), strict=True):
+            if raw is not NO_VALUE and (text := bytes(raw)) != b"null":
+                self.values.setdefault(row.id, {})[mark] = text
 
     def candidates(self) -> dict[str, History]:
         """Those that are in templates alone and have enough equals."""

@@ -134,16 +134,15 @@ def extend_chain(store: Store) -> int:
 
 def chained(value: bytes, events: Iterable[LoggedEvent]) -> bytes:
     """The chain's value after these events; it does not depend on where chain blocks end."""
-    return _chained(value, map(data_digest, events))[1]
+    return _chained(value, map(data_digest, events))
 
 
-def _chained(value: bytes, digests: Iterable[bytes]) -> tuple[int, bytes]:
-    """The number of digests, and the chain's value after them."""
-    count, hashed = 0, sha256
+def _chained(value: bytes, digests: Iterable[bytes]) -> bytes:
+    """The chain's value after these digests."""
+    hashed = sha256
     for digest in digests:
         value = hashed(value + digest).digest()
-        count += 1
-    return count, value
+    return value
 
 
 # ---- checking ----------------------------------------------------------------------------------
@@ -183,8 +182,9 @@ def check(view: ReadTransaction, progress: Progress | None = None) -> Chain:
 class _Range:
     """The count, the positions, the age and the chain value of the events of one chain block."""
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: bytes, *, hashed: bool = True) -> None:
         self.value = value
+        self._hashed = hashed
         self.first = self.last = self.count = 0
         self.oldest: int | None = None
 
@@ -199,12 +199,15 @@ class _Range:
     def add(self, commit: LoggedCommit, after: int, upto: int = END_OF_LOG) -> None:
         """Add the events of a commit after a position, up to another one."""
         first, oldest = max(commit.first, after + 1), commit.oldest
-        if after < commit.first and commit.last <= upto:
-            count, self.value = _chained(self.value, commit.digests())
-        else:
+        digests: Iterator[bytes]
+        if after >= commit.first or upto < commit.last:
             events = commit.between(after, upto)
-            count, self.value = len(events), chained(self.value, events)
+            count, digests = len(events), map(data_digest, events)
             oldest = min((event.at for event in events), default=oldest)
+        else:
+            count, digests = commit.size(), commit.digests()
+        if self._hashed:
+            self.value = _chained(self.value, digests)
         if count:
             self.first, self.last = self.first or first, first + count - 1
             self.count += count
@@ -212,8 +215,8 @@ class _Range:
 
 
 def _tail(view: ReadTransaction, position: int, progress: Progress | None) -> _Range:
-    """The events after the last chain block."""
-    tail = _Range(START)
+    """The events after the last chain block. There is nothing to compare their hash with."""
+    tail = _Range(START, hashed=False)
     for some in commits(view, position):
         tail.add_all(some, position, END_OF_LOG, progress)
     return tail

@@ -1,7 +1,8 @@
 """Upgrades a database of layout 1 and verifies it before and after.
 
-Before: the hash chain over the old log. After: the hash chain with the same end, all rows against
-the log, and the number of rows of each table.
+Before: the hash chain over the old log. After: the number of rows of each table, the hash chain
+with the same end, and all rows against the log. The end of the chain is stored until then, so that
+an upgrade that is interrupted during its verification is verified by the next one.
 """
 
 from collections.abc import Mapping
@@ -10,11 +11,12 @@ from typing import Any, NamedTuple, Protocol, cast
 from detent.errors import Broken
 from detent.integrity import hash_chain
 from detent.integrity.hash_chain import Anchor, Progress
-from detent.integrity.verify import verify
+from detent.integrity.verify import Verdict, verify
 from detent.store.layout_upgrade import Progress as LogProgress
 from detent.store.port import ReadTransaction
 from detent.store.sqlite.old_layout import SqliteUpgrade
 from detent.store.store_url import open_store, require_psycopg, sqlite_path
+from detent.store.table_names import UNVERIFIED_UPGRADE
 
 DAMAGED = "Restore a backup, or use the earlier version of detent to examine the database."
 
@@ -45,6 +47,9 @@ class Conversion(Protocol):
     def convert(self, progress: LogProgress) -> None:
         """Convert the rest of the log."""
 
+    def note(self, name: str, value: Any) -> None:
+        """Write a row of `system_state`."""
+
     def finish(self) -> None:
         """Copy the rows and remove the tables of layout 1."""
 
@@ -53,11 +58,12 @@ class Conversion(Protocol):
 
 
 def upgrade_sqlite(url: str, now: int, progress: Progress) -> Upgraded | None:
-    """Convert a SQLite database; None if it has the present layout already.
+    """Convert a SQLite database; None if it has the present layout already and was verified.
 
     No other process may use it. An upgrade that was interrupted continues.
     """
-    return _upgrade(SqliteUpgrade(sqlite_path(url), now), url, progress)
+    _convert(SqliteUpgrade(sqlite_path(url), now), progress)
+    return verify_upgrade(url, progress)
 
 
 def upgrade_postgres(url: str, now: int, progress: Progress) -> Upgraded | None:
@@ -66,29 +72,30 @@ def upgrade_postgres(url: str, now: int, progress: Progress) -> Upgraded | None:
     from detent.store.postgres.address import read_address
     from detent.store.postgres.old_layout import PostgresUpgrade
 
-    return _upgrade(PostgresUpgrade(read_address(url), now), url, progress)
+    _convert(PostgresUpgrade(read_address(url), now), progress)
+    return verify_upgrade(url, progress)
 
 
-def _upgrade(upgrade: Conversion, url: str, progress: Progress) -> Upgraded | None:
+def _convert(upgrade: Conversion, progress: Progress) -> None:
+    """Convert the database if it has layout 1, and note what to compare it with."""
     try:
         if not upgrade.needed:
-            return None
+            return
         upgrade.prepare()
-        before = hash_chain.check(cast(ReadTransaction, upgrade.old_log()), progress)
-        if before.breaks:
+        chain = hash_chain.check(cast(ReadTransaction, upgrade.old_log()), progress)
+        if chain.breaks:
             raise Broken(
-                f"The hash chain is broken, so the database was not upgraded: {before.breaks[0]}",
+                f"The hash chain is broken, so the database was not upgraded: {chain.breaks[0]}",
                 hint=DAMAGED,
             )
         counts = upgrade.counts()
         upgrade.convert(lambda position, _: progress("convert", position))
+        before = {"position": chain.position, "chain": chain.value.hex(), "events": chain.events}
+        upgrade.note(UNVERIFIED_UPGRADE, before)
         upgrade.finish()
         _compare(counts, upgrade.counts())
     finally:
         upgrade.close()
-    anchor = Anchor(before.position, before.value.hex())
-    _verify(url, anchor, before.events, progress)
-    return Upgraded(before.events, anchor)
 
 
 def _compare(before: object, after: object) -> None:
@@ -98,13 +105,27 @@ def _compare(before: object, after: object) -> None:
         )
 
 
-def _verify(url: str, anchor: Anchor, events: int, progress: Progress) -> None:
+def verify_upgrade(url: str, progress: Progress) -> Upgraded | None:
+    """Verify a database that was upgraded; None if that was done before."""
     store = open_store(url)
     try:
-        found = verify(store, anchor, progress)
-        _compare(events, found.events)
+        with store.read() as view:
+            row = view.rows("system_state").get(UNVERIFIED_UPGRADE)
+        if row is None:
+            return None
+        upgraded = Upgraded(row["events"], Anchor(row["position"], row["chain"]))
+        _check(upgraded, verify(store, upgraded.anchor, progress))
+        with store.write() as tx:
+            tx.put_rows("system_state", {UNVERIFIED_UPGRADE: None})
     finally:
         store.close()
+    return upgraded
+
+
+def _check(upgraded: Upgraded, found: Verdict) -> None:
+    """There may be more events if detent was started before the verification."""
+    if found.events < upgraded.events:
+        _compare(upgraded.events, found.events)
     if found.differences:
         raise Broken(
             f"The database is upgraded, and its rows differ from the log: {found.differences[0]}",

@@ -34,9 +34,8 @@ def to_json(value: Any) -> str:
         raise not_json(error) from None
 
 
-def from_json(text: str | bytes) -> Any:
-    """The value of a JSON text that `to_json` made."""
-    return _decode(text)
+#: The value of a JSON text that `to_json` made.
+from_json: Callable[[str | bytes], Any] = _decode
 
 
 # ---- events --------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def events_of(
         if isinstance(part.first, list):
             rows = _rows(part)
             found += fill(part.first, rows, at, position, streams)
-            position += len(rows) * sum(len(group.entries) for group in part.first)
+            position += len(rows) * _width(part.first)
             continue
         if streams is None or part.first in streams:
             found += _logged_group(_group(part), at, position)
@@ -215,12 +215,25 @@ def events_except(
             found += _logged_group(_group(part), at, position)
             position += len(part.entries)
             continue
-        width = sum(len(group.entries) for group in part.first)
+        width = _width(part.first)
         for row in _rows(part):
             if row.id not in ids:
                 found += fill(part.first, [row], at, position)
             position += width
     return found
+
+
+def count_of(parts: Iterable[Part]) -> int:
+    """The number of events of parts."""
+    return sum(
+        len(_rows(part)) * _width(part.first) if isinstance(part.first, list) else len(part.entries)
+        for part in parts
+    )
+
+
+def _width(form: Iterable[TemplateGroup]) -> int:
+    """The number of events of one row of a template."""
+    return sum(len(group.entries) for group in form)
 
 
 def digests_of(parts: Iterable[Part], at: int) -> Iterator[bytes]:
@@ -230,8 +243,8 @@ def digests_of(parts: Iterable[Part], at: int) -> Iterator[bytes]:
     """
     for part in parts:
         if isinstance(part.first, list):
-            for text in digest_texts(part.first, _rows(part), at):
-                yield sha256(text).digest()
+            texts = digest_texts(part.first, _rows(part), at)
+            yield from [sha256(text).digest() for text in texts]
             continue
         for event in _logged_group(_group(part), at, 0):
             yield data_digest(event)

@@ -7,7 +7,7 @@ the work for each event is one string operation for its data.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import repeat, zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -46,12 +46,16 @@ class TemplateGroup(msgspec.Struct, array_like=True, gc=False):
         return row.id + self.stream[len(ID) :]
 
 
+#: The value of a row that has none: this very object.
+NO_VALUE = msgspec.Raw(b"null")
+
+
 class Row(msgspec.Struct, array_like=True, gc=False):
     """What differs between the tasks or jobs of a template."""
 
     id: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
-    second: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = NO_VALUE
+    second: msgspec.Raw = NO_VALUE
 
 
 #: The values of the rows of a template: the ids, and the texts of both values.
@@ -144,20 +148,25 @@ def digest_texts(groups: Sequence[TemplateGroup], rows: Sequence[Row], at: int) 
     texts = _digest_texts(groups, at)
     if texts is None:
         return [_encode(event[1:10]) for event in fill(groups, rows, at, 0)]
-    values = [(_escaped(row.id), _text_of(row.value), _text_of(row.second)) for row in rows]
+    ids = [row.id for row in rows]
+    first = [str(row.value, "utf-8") for row in rows] if _has(VALUE, groups) else []
+    second = [str(row.second, "utf-8") for row in rows] if _has(SECOND, groups) else []
+    values = list(zip_longest(_escaped(ids), _escaped(first), _escaped(second), fillvalue=b""))
     found = [b""] * (len(rows) * len(texts))
     for place, text in enumerate(texts):
         found[place :: len(texts)] = text.column(values)
     return found
 
 
-def _text_of(value: msgspec.Raw) -> bytes:
-    return _escaped(str(value, "utf-8"))
+def _has(mark: str, groups: Iterable[TemplateGroup]) -> bool:
+    return any(mark in each.data for group in groups for each in group.entries)
 
 
-def _escaped(text: str) -> bytes:
-    """A text within a JSON text, without its quotes."""
-    return _encode(text)[1:-1]
+def _escaped(texts: Sequence[str]) -> list[bytes]:
+    """The texts within a JSON text, without quotes. They are encoded together."""
+    found = _encode("\0".join(texts))[1:-1].split(rb"\u0000")
+    # There are more parts than texts if one has the separator, or an escape that looks like it.
+    return found if len(found) == len(texts) else [_encode(text)[1:-1] for text in texts]
 
 
 def _digest_texts(groups: Sequence[TemplateGroup], at: int) -> list[_Text] | None:

@@ -83,12 +83,12 @@ def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
     )
     kinds = KINDS[query.table]
     coded = [(name, _listed(kinds[name])) for name in names if name in kinds]
-    found = []
-    for row in ask(text, {**values, "limit": query.limit}):
-        decoded = dict(zip(names, row[: len(names)], strict=True))
-        for name, read in coded:
-            decoded[name] = read(decoded[name])
-        found.append(decoded)
+    found = [
+        dict(zip(names, row, strict=False)) for row in ask(text, {**values, "limit": query.limit})
+    ]
+    for name, read in coded:
+        for row in found:
+            row[name] = read(row[name])
     return found
 
 

@@ -71,6 +71,12 @@ class LoggedCommit:
             return self.events()
         return commit_body.events_except(self._parts(), self.at, self.first, ids)
 
+    def size(self) -> int:
+        """The number of events in the body."""
+        if self._events is not None:
+            return len(self._events)
+        return commit_body.count_of(self._parts())
+
     def digests(self) -> Iterator[bytes]:
         """The digests of the events in the hash chain, in their order."""
         if self._events is not None:

@@ -47,6 +47,10 @@ CHAINED_POSITION = "sealed"
 #: The row with the late chain blocks that were accepted: the chain's value by its position.
 LATE_BLOCKS = "late_seals"
 
+#: The row with the end of the hash chain before an upgrade of the storage layout. It is removed
+#: when the upgraded database has been verified.
+UNVERIFIED_UPGRADE = "unverified_upgrade"
+
 #: The columns that a search covers.
 SEARCHED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("id", "title", "intent"),

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from detent.store.codec import from_json
+from detent.store.codec import from_json, to_json
 from detent.store.layout_upgrade import Progress
 from detent.store.logged_commit import LoggedCommit, as_commits
 from detent.store.postgres import schema
@@ -25,6 +25,10 @@ CHAIN_BLOCKS = """
     WHERE to_position > %s ORDER BY to_position LIMIT %s
 """
 NAMED = sql.SQL("SELECT name, value FROM {table}")
+NOTE = """
+    INSERT INTO system_state (name, value, updated_at) VALUES (%s, %s, %s)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
 COUNT = sql.SQL("SELECT {column}, count(*) FROM {table} GROUP BY {column}")
 #: Tables and a column with few values: their rows are counted before and after.
 COUNTED = {
@@ -83,6 +87,10 @@ class PostgresUpgrade:
             convert_log(self._connection, progress)
         except psycopg.Error as error:
             raise explained(error, self._where) from error
+
+    def note(self, name: str, value: Any) -> None:
+        """Write a row of `system_state`."""
+        self._connection.execute(NOTE, [name, to_json(value), self._now])
 
     def finish(self) -> None:
         """Copy the rows and remove the tables of layout 1, in one transaction."""

@@ -25,7 +25,7 @@ BUSY_MS = 5_000
 CACHE_KIB = 64 * 1_024
 PAGE_BYTES = 4_096
 #: Pages in the write-ahead log before a commit moves them, and what stays of its file after.
-CHECKPOINT_PAGES = 1_000
+CHECKPOINT_PAGES = 4_000
 WAL_BYTES_KEPT = 64 * 1_024 * 1_024
 #: More than a batch of a hundred jobs executes: each execution pushes an old statement out.
 STATEMENTS_CACHED = 512

@@ -12,7 +12,7 @@ import apsw
 
 from detent import failpoints
 from detent.store import commit_body
-from detent.store.codec import from_json
+from detent.store.codec import from_json, to_json
 from detent.store.layout_upgrade import CHUNK, Progress, convert
 from detent.store.logged_commit import LoggedCommit, as_commits
 from detent.store.rows import END_OF_LOG
@@ -34,6 +34,7 @@ CHAIN_BLOCKS = """
     SELECT from_position, to_position, count, chain, at FROM seals
     WHERE to_position > ? ORDER BY to_position LIMIT ?
 """
+NOTE = "INSERT OR REPLACE INTO system_state (name, value, updated_at) VALUES (?, ?, ?)"
 #: The number of rows of each table by a column, before and after; the same in both layouts.
 COUNTED = {
     "tasks": "SELECT state, count(*) FROM tasks GROUP BY state",
@@ -106,6 +107,10 @@ class SqliteUpgrade:
             connection.all("COMMIT")
         finally:
             connection.roll_back()
+
+    def note(self, name: str, value: Any) -> None:
+        """Write a row of `system_state`."""
+        self._connection.all(NOTE, (name, to_json(value), self._now))
 
     def finish(self) -> None:
         """Copy the rows and remove the tables of layout 1, in one transaction."""
