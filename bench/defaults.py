@@ -86,8 +86,8 @@ def _defaults(count: int) -> tuple[float, int]:
             token = (place / "token").read_text("ascii").strip()
             line = json.dumps(REQUEST)
             begun = time.perf_counter()
-            _send(url, token, "/api/bulk/lines", "\n".join([line] * count).encode())
-            _await_done(url, token, begun + WITHIN_S)
+            send(url, token, "/api/bulk/lines", "\n".join([line] * count).encode())
+            await_done(url, token, begun + WITHIN_S)
             took_s = time.perf_counter() - begun
         _check_done(place / "detent.db", count)
         return took_s, sum(file.stat().st_size for file in place.glob("detent.db*"))
@@ -102,16 +102,16 @@ def _check_done(path: Path, count: int) -> None:
         raise RuntimeError(f"{done} of {count} tasks are done")
 
 
-def _await_done(url: str, token: str, until_s: float) -> None:
+def await_done(url: str, token: str, until_s: float) -> None:
     """Wait until no task is open; each look is a page of one row."""
     for state in OPEN:
-        while json.loads(_send(url, token, f"/api/tasks?state={state}&limit=1"))["items"]:
+        while json.loads(send(url, token, f"/api/tasks?state={state}&limit=1"))["items"]:
             if time.perf_counter() > until_s:
                 raise TimeoutError(f"some tasks are still {state}")
             time.sleep(POLL_S)
 
 
-def _send(url: str, token: str, path: str, body: bytes | None = None) -> Any:
+def send(url: str, token: str, path: str, body: bytes | None = None) -> Any:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
     request = urllib.request.Request(f"{url}{path}", body, headers)
     with urllib.request.urlopen(request, timeout=WITHIN_S) as response:

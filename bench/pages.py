@@ -229,7 +229,7 @@ TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
         "end-to-end-", "defaults-", "workflows", "signals", "fan-out", "workers-"
     ),
     "latency": workloads("pick-up-", "recovery", "start-"),
-    "growth": workloads("finished-", "queued-", "waiting-", "size", "http.page"),
+    "growth": workloads("finished-", "queued-", "waiting-", "memory-", "size", "http.page"),
     "kernel-and-feed": workloads("kernel.", "feed.", "verify"),
     "budget": budget,
     "costs": arithmetic.costs,

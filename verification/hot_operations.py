@@ -11,25 +11,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import apsw
 import psycopg
 
-from detent import feed
-from detent.engine import Claimed, CommandRequest, Engine, Idempotency, due_timers
-from detent.engine.claims import ClaimRequest
-from detent.ids import new_id
-from detent.kernel import commands as c
+from detent.engine import Engine
 from detent.store.port import Store
 from detent.store.postgres import PostgresStore
 from detent.store.sqlite import SqliteStore
+from verification.hot_workload import (
+    COPIES,
+    OPERATIONS,
+    Workload,
+    copy_statements,
+    make_samples,
+)
 from verification.postgres_server import Server
 
-ACTOR = c.Actor("person:ann")
-#: The number of jobs of one operation.
-BATCH = 8
 #: The rounds of work while an old snapshot is open.
 ROUNDS = 60
 #: Settings of the server: it logs the plan of every statement.
@@ -43,136 +44,26 @@ SETTINGS = {
     "auto_explain.log_format": "json",
     "autovacuum": "off",
 }
-#: The columns that differ in the copies of a row: a letter before the number, or the number added.
-COPIES: Mapping[str, Mapping[str, str]] = {
-    "active_tasks": {"id": "c", "root_id": "c", "created_at": "", "state_at": ""},
-    "ended_tasks": {"id": "d", "root_id": "d", "created_at": "", "state_at": ""},
-    "active_jobs": {"id": "q", "root_id": "q", "rank": "", "created_at": "", "state_at": ""},
-    "ended_jobs": {"id": "e", "root_id": "e", "created_at": "", "state_at": ""},
-    "idempotency_keys": {"key": "k"},
-    "deadlines": {"job_id": "q"},
-    "waits": {"job_id": "q"},
-}
-#: Which row is copied, where the table has several.
-SAMPLES = {"active_jobs": "state = 'queued'", "active_tasks": "state = 'pending'"}
 PLAN = re.compile(r"plan:\n(\t?\{.*?\n\t?\})\n(?!\t)", re.DOTALL)
 #: The tables with many rows: a plan must not read one as a whole.
 LARGE = {*COPIES, "commits", "commit_positions", "stream_commits"}
 
 
-# ---- the operations --------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Workload:
-    """The work of one process; the operations follow each other."""
-
-    engine: Engine
-    held: list[Claimed] = field(default_factory=list)
-
-    def submit_jobs(self) -> None:
-        commands = [c.SubmitJob(new_id(), "p", "dig", payload={"n": n}) for n in range(BATCH)]
-        self.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in commands])
-
-    def submit_tasks(self) -> None:
-        commands = [
-            c.SubmitTask(new_id(), "p", "board", "fill", "cli", queue=True) for _ in range(BATCH)
-        ]
-        self.engine.execute([CommandRequest(each, ACTOR, fresh=True) for each in commands])
-
-    def submit_with_a_key(self) -> None:
-        key = Idempotency("p", new_id(), "body")
-        self.engine.execute([CommandRequest(c.SubmitJob(new_id(), "p", "dig"), ACTOR, key)])
-
-    def claim(self, intents: Sequence[str] = ("dig", "fill")) -> None:
-        request = ClaimRequest("w", new_id(), BATCH, [*intents])
-        self.held = self.engine.claim(request)
-        if not self.held:
-            raise AssertionError("nothing was claimed")
-
-    def renew(self) -> None:
-        grants = [each.grant[:2] for each in self.held]
-        if self.engine.renew("w", grants) != set(grants):
-            raise AssertionError("a lease was not renewed")
-
-    def checkpoint(self) -> None:
-        commands = [c.RecordCheckpoint(each.grant, "page", 1) for each in self.held[:2]]
-        self.engine.execute([CommandRequest(each, ACTOR) for each in commands])
-
-    def complete(self) -> None:
-        ends = [c.CompleteRun(each.grant, each.job.run_id or "") for each in self.held]
-        self.engine.execute([CommandRequest(each, ACTOR) for each in ends])
-
-    def run_due_timers(self) -> None:
-        self.engine.transaction(lambda tx: due_timers.run(tx, 100, self.engine.lifetimes))
-
-    def read_the_feed(self) -> None:
-        feed.read(self.engine.store, feed.head(self.engine.store) - 50, 100)
-
-    def read_history(self) -> None:
-        with self.engine.store.read() as view:
-            view.events(0, 100, stream=self.held[0].job.id)
-
-    def everything(self) -> None:
-        for operation in OPERATIONS.values():
-            operation(self)
-
-
-OPERATIONS: Mapping[str, Callable[[Workload], None]] = {
-    each.__name__.replace("_", " "): each
-    for each in (
-        *(Workload.submit_jobs, Workload.submit_tasks, Workload.submit_with_a_key),
-        *(Workload.claim, Workload.renew, Workload.checkpoint, Workload.complete),
-        *(Workload.run_due_timers, Workload.read_the_feed, Workload.read_history),
-    )
-}
-
-
-def make_samples(engine: Engine) -> None:
-    """One row of each table that gets copies: the tables have no other rows."""
-    work = Workload(engine)
-    work.submit_with_a_key()
-    engine.do(c.SubmitTask(new_id(), "p", "board", "fill", "cli", queue=True), ACTOR)
-    work.claim()
-    work.complete()
-    options = {"job_timeout_ms": 86_400_000}
-    engine.do(c.SubmitJob("sample", "p", "sleep", options=options), ACTOR)
-    work.claim(["sleep"])
-    (held,) = work.held
-    far = 1 << 60
-    wait = c.SuspendRun(held.grant, held.job.run_id or "", "nap", "timer", due_at=far)
-    engine.do(wait, ACTOR)
-    engine.do(c.SubmitTask(new_id(), "p", "board", "fill", "cli"), ACTOR)
-    engine.do(c.SubmitJob(new_id(), "p", "dig", payload={"n": 1}), ACTOR)
-
-
-def copy_statements(columns: Mapping[str, Sequence[str]], numbers: str) -> Iterator[str]:
-    """Statements that add copies of the sample rows; `numbers` is a table with a column `n`."""
-    for table, changed in COPIES.items():
-
-        def column(name: str, changed: Mapping[str, str] = changed) -> str:
-            if name not in changed:
-                return f"sample.{name}"
-            letter = changed[name]
-            return f"'{letter}' || (1000000000 + n)" if letter else f"sample.{name} + n"
-
-        names = columns[table]
-        yield (
-            f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(map(column, names))} "
-            f"FROM (SELECT * FROM {table} WHERE {SAMPLES.get(table, 'true')} LIMIT 1) AS sample "
-            f"CROSS JOIN {numbers}"
-        )
-    yield (
-        "INSERT INTO stream_commits (stream, commit_id) "
-        f"SELECT 's' || (1000000000 + n), n FROM {numbers}"
-    )
-
-
 # ---- PostgreSQL ------------------------------------------------------------------------------
 
 
+class Statistics(StrEnum):
+    """When the tables were analyzed: the planner knows no more of them than that."""
+
+    CURRENT = "current statistics"
+    OLD = "statistics of a few rows"
+    NONE = "no statistics"
+
+
 @contextmanager
-def on_postgres(server: Server, count: int) -> Iterator[PostgresStore]:
+def on_postgres(
+    server: Server, count: int, statistics: Statistics = Statistics.CURRENT
+) -> Iterator[PostgresStore]:
     """A store with this many copies. The server has `SETTINGS`."""
     name = _name(count)
     url = server.create_database(name)
@@ -180,7 +71,11 @@ def on_postgres(server: Server, count: int) -> Iterator[PostgresStore]:
     make_samples(Engine(store))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET auto_explain.log_min_duration = -1")
+        if statistics is Statistics.OLD:
+            connection.execute("VACUUM ANALYZE")
         fill_postgres(connection, count)
+        if statistics is Statistics.CURRENT:
+            connection.execute("VACUUM ANALYZE")
     try:
         yield store
     finally:
@@ -218,7 +113,6 @@ def fill_postgres(connection: psycopg.Connection, count: int) -> None:
     )
     connection.execute("SELECT setval('commit_ids', (SELECT max(id) FROM commits))")
     connection.execute("SELECT sequence_commits()")
-    connection.execute("VACUUM ANALYZE")
 
 
 class ServerLog:
@@ -348,6 +242,18 @@ def fill_sqlite(path: Path, count: int) -> None:
     database.close()
 
 
+@contextmanager
+def old_read(path: Path) -> Iterator[None]:
+    """A read transaction that keeps the write-ahead log from being moved into the file."""
+    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM system_state").fetchall()
+    try:
+        yield
+    finally:
+        reader.close()
+
+
 def measured_on_sqlite(path: Path) -> dict[str, Work]:
     with Instructions() as instructions:
         store = SqliteStore(path)
@@ -366,6 +272,8 @@ def measured_on_sqlite(path: Path) -> dict[str, Work]:
 
 #: The factor for the depth of indexes and for pages that are full at one size and not at the other.
 FACTOR, MORE = 2.5, 20
+#: Without current statistics nothing was vacuumed either, so that more blocks are read.
+UNKNOWN_FACTOR, UNKNOWN_MORE = 5.0, 100
 #: SQLite's instructions do not depend on the depth of an index.
 FACTOR_OF_SQLITE, MORE_OF_SQLITE = 1.2, 200
 
@@ -385,7 +293,10 @@ def differences(
 def compare_on_postgres(
     server: Server, sizes: Sequence[int], say: Callable[[str], None] = lambda _: None
 ) -> list[str]:
-    """Everything that takes more in the larger databases; in the largest, with an old snapshot."""
+    """Everything that takes more in the larger databases.
+
+    The largest one is measured with an old snapshot too, and without current statistics.
+    """
     small: Mapping[str, Work] = {}
     problems: list[str] = []
     for count in sizes:
@@ -401,24 +312,39 @@ def compare_on_postgres(
                 kept = measured_on_postgres(server, store)
             say(f"with an old snapshot, {_line(count, kept)}")
             problems += [f"old snapshot: {e}" for e in differences(small, kept, FACTOR, MORE)]
+    for statistics in (Statistics.OLD, Statistics.NONE):
+        with on_postgres(server, sizes[-1], statistics) as store:
+            found = measured_on_postgres(server, store)
+        say(f"with {statistics}, {_line(sizes[-1], found)}")
+        more = differences(small, found, UNKNOWN_FACTOR, UNKNOWN_MORE)
+        problems += [f"{statistics}: {each}" for each in more]
     return problems
 
 
 def compare_on_sqlite(
     where: Path, sizes: Sequence[int], say: Callable[[str], None] = lambda _: None
 ) -> list[str]:
-    """Everything that takes more in the larger databases."""
+    """Everything that takes more in the larger databases; in the largest, with an old snapshot."""
     small: Mapping[str, Work] = {}
     problems: list[str] = []
     for count in sizes:
         path = where / f"hot-{count}.db"
         fill_sqlite(path, count)
         found = measured_on_sqlite(path)
-        path.unlink()
         small = small or found
         say(_line(count, found))
         more = differences(small, found, FACTOR_OF_SQLITE, MORE_OF_SQLITE)
         problems += [f"{count:,} rows: {each}" for each in more]
+        if count == sizes[-1]:
+            with old_read(path):
+                store = SqliteStore(path)
+                work_for_rounds(store)
+                store.close()
+                kept = measured_on_sqlite(path)
+            say(f"with an old snapshot, {_line(count, kept)}")
+            more = differences(small, kept, FACTOR_OF_SQLITE, MORE_OF_SQLITE)
+            problems += [f"old snapshot: {each}" for each in more]
+        path.unlink()
     return problems
 
 

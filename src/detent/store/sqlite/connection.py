@@ -22,7 +22,9 @@ from detent.errors import Unavailable
 
 #: How long a statement waits for a lock that no process of detent holds: a shell, a backup.
 BUSY_MS = 5_000
-CACHE_KIB = 64 * 1_024
+#: What a connection keeps of the file in memory. A process has one that writes and several that
+#: read; the system keeps the file in memory too.
+CACHE_KIB, READER_CACHE_KIB = 16 * 1_024, 4 * 1_024
 PAGE_BYTES = 4_096
 #: Pages in the write-ahead log before a commit moves them, and what stays of its file after.
 CHECKPOINT_PAGES = 4_000
@@ -91,6 +93,7 @@ class Connection:
             raise apsw.CantOpenError("it cannot be switched to WAL mode")
         if reads_only:
             self.all("PRAGMA query_only = ON")
+            self.all(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
 
     def all(self, text: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Rows:
         """Execute a statement and return all its rows."""

@@ -16,7 +16,8 @@ SELECT
     (SELECT id FROM commits ORDER BY id DESC LIMIT 1) AS last_commit;
 
 -- A process that stops in the middle of a write holds its locks for a limited time: between two round trips by
--- the first of these timeouts, within one by the second, which PostgreSQL has from version 17 on.
+-- the first of these timeouts, within one by the last, which PostgreSQL has from version 17 on. No timeout ends a
+-- session whose server process is stopped: the second one limits how long others wait for its locks.
 -- name: begin_writing
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
@@ -25,6 +26,7 @@ SELECT
     set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('idle_in_transaction_session_timeout', :idle_ms, true),
+    set_config('statement_timeout', :hold_ms, true),
     CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
         set_config('transaction_timeout', :hold_ms, true)
     END AS hold,
@@ -36,6 +38,7 @@ SELECT
 -- Restarts the time limit of a long transaction; 0 removes the limit.
 -- name: hold_on
 SELECT
+    set_config('statement_timeout', :hold_ms, true),
     CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
         set_config('transaction_timeout', '0', true)
     END AS stopped,
