@@ -222,7 +222,7 @@ def run_until_stopped(
         signal.signal(number, on_signal)
     try:
         service.start()
-        _collect_garbage_less_often()
+        collect_garbage_less_often()
         ready()
         # The kernel may deliver a signal to another thread, which does not wake this one: it polls.
         while finished is None or not finished():
@@ -237,7 +237,7 @@ def run_until_stopped(
         service.stop()
 
 
-def _collect_garbage_less_often() -> None:
+def collect_garbage_less_often() -> None:
     """Do not scan what exists after the start again, and new objects less often.
 
     Many short jobs make many objects, and almost none of them are in cycles.
