@@ -19,7 +19,7 @@ from detent.engine import Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.service import open_core
+from detent.service import collect_garbage_less_often, open_core
 from detent.settings import Loaded, Settings
 from detent.store.store_url import open_store
 from detent.worker.worker import Worker
@@ -81,6 +81,7 @@ def worker(core: Core, **settings: Any) -> "Iterator[subprocess.Popen[str]]":
 def work(settings: Mapping[str, Any]) -> None:
     with open_core(Loaded(Settings(**settings), {}, {}, None)) as core:
         running = Worker(core, application())
+        collect_garbage_less_often()
         running.start()
         print("ready", flush=True)
         sys.stdin.read()

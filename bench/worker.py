@@ -3,6 +3,7 @@
 One worker in this process with its default settings, as `detent worker` runs it.
 """
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
+from detent.service import collect_garbage_less_often
 from detent.store.types import Query
 from detent.worker.worker import Worker
 
@@ -51,6 +53,18 @@ class Done:
     def wait(self) -> None:
         if not self._all.wait(WITHIN_S):
             raise TimeoutError(f"{self._left} did not come within {WITHIN_S} s")
+
+
+@contextmanager
+def as_a_service() -> Iterator[None]:
+    """The garbage collector as in the process of `detent worker`."""
+    before = gc.get_threshold()
+    collect_garbage_less_often()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager
@@ -110,7 +124,7 @@ def end_to_end(store: str, kind: str, count: int) -> float:
     app = App()
     done = Done(count)
     app.intent("nothing")(done.one)
-    with installation(store) as core:
+    with installation(store) as core, as_a_service():
         begun = time.perf_counter()
         submit(core, "nothing", count, kind)
         with working(core, app):
@@ -128,7 +142,7 @@ def workflows(store: str, count: int) -> float:
     def five(run: Run) -> int:
         return sum(run.step(f"step-{number}", int, number) for number in range(5))
 
-    with installation(store) as core:
+    with installation(store) as core, as_a_service():
         submit(core, "five", count)
         begun = time.perf_counter()
         with working(core, app, concurrency=50):

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
-from detent.engine.plain_jobs import PlainClaims, SetPlan
+from detent.engine.plain_jobs import SetPlan
 from detent.engine.types import CommandRequest
 from detent.kernel.commands import RecordCheckpoint
 from detent.store import commit_body
@@ -96,12 +96,12 @@ def refused_completion_is_in_the_body() -> Patches:
 
 def checkpoint_set_ignores_the_fence() -> Patches:
     """A set of checkpoints is written without a check of the fences in the grants."""
-    find = SetPlan._find_reports
+    find = SetPlan._find_report
 
-    def unchecked(self: SetPlan, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
-        find(self, list(map(_with_the_first_fence, requests)), known)
+    def unchecked(self: SetPlan, place: int, request: CommandRequest) -> None:
+        find(self, place, _with_the_first_fence(request))
 
-    yield patch.object(SetPlan, "_find_reports", unchecked)
+    yield patch.object(SetPlan, "_find_report", unchecked)
 
 
 def _with_the_first_fence(request: CommandRequest) -> CommandRequest:

@@ -9,4 +9,4 @@ SINCE_BOOT: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def since_boot_s() -> float:
     """Seconds since boot, suspended time included. Never goes back and never jumps."""
-    return time.clock_gettime_ns(SINCE_BOOT) / 1_000_000_000
+    return time.clock_gettime(SINCE_BOOT)

@@ -20,8 +20,8 @@ FORMATS = ("text", "json")
 #: Libraries that log every URL; the URLs of webhooks often contain secrets.
 VERBOSE_LIBRARIES = ("httpx2", "httpcore2")
 LEVELS = ("debug", "info", "warning", "error")
-#: The ids that every log line of a context has.
-IDS: ContextVar[Mapping[str, str]] = ContextVar("detent_ids", default={})  # noqa: B039
+#: The ids that every log line of a context has; None if there is none.
+IDS: ContextVar[Mapping[str, str | None]] = ContextVar("detent_ids", default={})  # noqa: B039
 
 
 class about:  # noqa: N801
@@ -30,7 +30,7 @@ class about:  # noqa: N801
     __slots__ = ("_found", "_token")
 
     def __init__(self, **ids: str | None) -> None:
-        self._found = {name: value for name, value in ids.items() if value is not None}
+        self._found = ids
 
     def __enter__(self) -> None:
         self._token = IDS.set({**IDS.get(), **self._found})
@@ -57,11 +57,15 @@ def _choice(given: str, allowed: tuple[str, ...], setting: str) -> str:
     return given
 
 
+def _present_ids() -> dict[str, str]:
+    return {name: value for name, value in IDS.get().items() if value is not None}
+
+
 class TextLines(logging.Formatter):
     """Formats a record as one line of text; a traceback may follow."""
 
     def format(self, record: logging.LogRecord) -> str:
-        ids = "".join(f" {name}={value}" for name, value in IDS.get().items())
+        ids = "".join(f" {name}={value}" for name, value in _present_ids().items())
         line = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{ids}"
         error = _error(self, record)
         return redact(f"{line}\n{error}" if error else line)
@@ -76,7 +80,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redact(record.getMessage()),
-            **{name: redact(value) for name, value in IDS.get().items()},
+            **{name: redact(value) for name, value in _present_ids().items()},
         }
         error = _error(self, record)
         if error:

@@ -6,31 +6,14 @@ from typing import Any
 import pytest
 
 from detent.kernel import commands as c
-from detent.store.job_sets import MAX_STEPS
 from detent.store.postgres.connection import Connection, Query
-from detent.store.postgres.set_rows import PostgresJobSets
-from tests.engine.test_checkpoint_sets import Workflows
+from tests.engine.test_checkpoint_sets import Workflows, on_postgresql
 from tests.engine.test_job_sets_postgres import opened
 
 
-@pytest.fixture(params=["", "board"])
-def workflows(
-    postgres_url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Workflows]:
-    record, end = PostgresJobSets.record, PostgresJobSets.end
-    with opened(postgres_url) as person:
-        made = Workflows(person, lifecycle=request.param)
-
-        def note_record(self: PostgresJobSets, some: Any, *more: Any) -> None:
-            made.written.append(("record", len(some)))
-            record(self, some, *more)
-
-        def note_end(self: PostgresJobSets, jobs: Any, some: Any, *more: Any) -> None:
-            made.written.append(("end", len(some)))
-            end(self, jobs, some, *more)
-
-        monkeypatch.setattr(PostgresJobSets, "record", note_record)
-        monkeypatch.setattr(PostgresJobSets, "end", note_end)
+@pytest.fixture(params=["", "board", "review"])
+def workflows(request: pytest.FixtureRequest) -> Iterator[Workflows]:
+    with on_postgresql(request, request.param) as made:
         yield made
 
 
@@ -79,17 +62,6 @@ def test_a_name_that_was_used_is_refused_alone(workflows: Workflows) -> None:
     assert workflows.do(*workflows.steps("step-2")) == [None] * 6
 
 
-def test_a_stale_grant_is_refused_alone(workflows: Workflows) -> None:
-    steps = workflows.steps("step-0")
-    for number, change in ((1, {"fence": 2}), (3, {"nonce": "of-another-claim"})):
-        grant = steps[number].grant._replace(**change)
-        steps[number] = c.RecordCheckpoint(grant, "step-0", 1)
-    assert workflows.do(*steps) == [None, "stale_fence", None, "stale_fence", None, None]
-    assert workflows.names(1)[4:] == []
-    assert workflows.names(3)[4:] == []
-    assert workflows.end() == ["completed"] * 6
-
-
 def test_what_another_process_changed_is_decided_again(
     workflows: Workflows, postgres_url: str
 ) -> None:
@@ -103,11 +75,3 @@ def test_what_another_process_changed_is_decided_again(
     assert workflows.names(2)[4:] == [
         *("checkpoint_recorded", "job_cancel_requested", "checkpoint_recorded"),
     ]
-
-
-def test_a_long_workflow_continues_on_the_general_path(workflows: Workflows) -> None:
-    for number in range(MAX_STEPS + 3):
-        assert workflows.do(*workflows.steps(f"step-{number}")) == [None] * 6
-    assert workflows.end() == ["completed"] * 6
-    assert workflows.written == [("record", 6)] * MAX_STEPS
-    assert workflows.names(5)[4:-2] == ["checkpoint_recorded"] * (MAX_STEPS + 3)

@@ -82,7 +82,7 @@ def test_text_lines_show_the_ids_too(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_ids_follow_the_context_only() -> None:
-    seen: list[dict[str, str]] = []
+    seen: list[dict[str, str | None]] = []
 
     def look() -> None:
         seen.append(dict(program_log.IDS.get()))

@@ -13,6 +13,7 @@ from detent import App, AsyncRun
 from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
+from detent.service import collect_garbage_less_often
 from detent.store.types import Query
 from detent.worker.worker import Worker
 
@@ -96,6 +97,7 @@ def pick_up(order: course.Order) -> dict[str, Any]:
 
 
 def _worker(order: course.Order, app: App) -> Worker:
+    collect_garbage_less_often()  # as `detent worker` does
     coroutines = WORKFLOW_CONCURRENCY if order.act == "flow" else None
     return Worker(app.installation(), app, coroutines=coroutines)
 

@@ -94,7 +94,7 @@ class Parameters:
         if not self.named and not self.takes_rest:
             return {}
         fields = {} if payload is None else payload
-        if not isinstance(fields, Mapping):
+        if type(fields) is not dict and not isinstance(fields, Mapping):
             raise Invalid(
                 f"payload must be a table of the arguments of {self.handler}, not {payload!r:.60}.",
                 field="payload",

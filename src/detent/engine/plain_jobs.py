@@ -144,9 +144,17 @@ class SetPlan:
         self._form: tuple[Any, CheckpointForm | None] = (None, None)
         #: The places of reports about jobs that must be read first.
         self.unknown: list[int] = []
-        if len(requests) >= FEWEST:
-            self._find_submissions(requests)
-        self._find_reports(requests, known)
+        many = len(requests) >= FEWEST
+        for place, request in enumerate(requests):
+            kind = type(request.command)
+            if kind is c.CompleteRun or kind is c.RecordCheckpoint:
+                self._find_report(place, request)
+            elif many:
+                found = plain_submission(request)
+                if found is not None:
+                    self._add(found[0], place, found[1])
+        if len(self.unknown) < FEWEST:
+            self.unknown = []
         known.record({})
         self._plan()
 
@@ -187,32 +195,19 @@ class SetPlan:
                 self._add_checkpoint(place, command, found)
         self._plan()
 
-    def _find_submissions(self, requests: Sequence[CommandRequest]) -> None:
-        for place, request in enumerate(requests):
-            found = plain_submission(request)
-            if found is not None:
-                self._add(found[0], place, found[1])
-
-    def _find_reports(self, requests: Sequence[CommandRequest], known: PlainClaims) -> None:
+    def _find_report(self, place: int, request: CommandRequest) -> None:
         command: Any
-        for place, (command, actor, key, _, grant) in enumerate(requests):
-            if (
-                (type(command) is not c.CompleteRun and type(command) is not c.RecordCheckpoint)
-                or key is not None
-                or grant is not None
-                or actor.root_id is not None
-            ):
-                continue
-            found = known.pop(command.grant[0])
-            if found is None or (type(command) is c.CompleteRun and not self.sets.remote):
-                self.unknown.append(place)
-            elif command.grant[1] == 1:
-                if isinstance(command, c.RecordCheckpoint):
-                    self._add_checkpoint(place, command, found)
-                elif command.run_id == f"{command.grant[0]}-r1":
-                    self._add_completion(place, command, found)
-        if len(self.unknown) < FEWEST:
-            self.unknown = []
+        command, actor, key, _, grant = request
+        if key is not None or grant is not None or actor.root_id is not None:
+            return
+        found = self._known.pop(command.grant[0])
+        if found is None or (type(command) is c.CompleteRun and not self.sets.remote):
+            self.unknown.append(place)
+        elif command.grant[1] == 1:
+            if isinstance(command, c.RecordCheckpoint):
+                self._add_checkpoint(place, command, found)
+            elif command.run_id == f"{command.grant[0]}-r1":
+                self._add_completion(place, command, found)
 
     def _add_completion(self, place: int, command: c.CompleteRun, found: PlainWork) -> None:
         try:

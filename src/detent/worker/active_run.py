@@ -5,7 +5,6 @@ an ActiveRun. A Runner executes one kind of handler. They are in one module beca
 the others.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -121,7 +120,7 @@ class ActiveRun:
     __slots__ = (
         *("held", "run_id", "intent", "runner", "payload", "attempt", "step", "results"),
         *("resource", "files", "stopped_s", "started_s", "active_s", "run_s", "idle_s", "grace_s"),
-        *("_on_stop", "_ended", "_ending", "_stopped"),
+        *("_on_stop", "_ended", "_stopped"),
     )
 
     def __init__(
@@ -153,7 +152,6 @@ class ActiveRun:
         self.run_s, self.idle_s = limits_of(held.job, intent, step)
         self._on_stop: Callable[[Stop], None] | None = None
         self._ended = False
-        self._ending = threading.Lock()
         held.runs[run_id] = self
         if held.stopped is not None:
             self.stop(held.stopped)
@@ -193,13 +191,12 @@ class ActiveRun:
             callback(why)
 
     def end(self) -> bool:
-        """Mark the run as ended. True for the first caller only: a run has one report."""
-        with self._ending:
-            if self._ended:
-                return False
-            self._ended = True
-        self.held.runs.pop(self.run_id, None)
-        return True
+        """Mark the run as ended. True for the first caller only: a run has one report.
+
+        Only one of several threads can remove it from the runs of its job.
+        """
+        self._ended = True
+        return self.held.runs.pop(self.run_id, None) is not None
 
     @property
     def ended(self) -> bool:

@@ -14,6 +14,7 @@ to its pools. `detent.testing` uses the same functions.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from detent import failpoints
@@ -193,13 +194,11 @@ class Executor:
         if report is None:
             self.held_jobs.drop(held)
             return
+        ask = CommandRequest(report, self.client.actor)
+        self.reporter.report(ask, partial(self._reported, held))
 
-        def done(ask: CommandRequest, result: Result) -> None:
-            self._reported(held, ask.command, result)
-
-        self.reporter.report(CommandRequest(report, self.client.actor), done)
-
-    def _reported(self, held: HeldJob, report: Any, result: Result) -> None:
+    def _reported(self, held: HeldJob, ask: CommandRequest, result: Result) -> None:
+        report: Any = ask.command
         if isinstance(result, DetentError):
             stale = result.code == "stale_fence"
             level = logging.INFO if stale else logging.WARNING

@@ -49,6 +49,11 @@ class Kept(NamedTuple):
 class RunFiles:
     """The files of one run. The directory is made when it is first needed."""
 
+    __slots__ = (
+        *("runs", "run_id", "max_output", "written", "sent", "made"),
+        *("_blobs", "_on_output", "_redactor"),
+    )
+
     def __init__(
         self,
         runs: Path,
@@ -67,7 +72,8 @@ class RunFiles:
         self.made = False
         self._blobs = blobs
         self._on_output = on_output
-        self._passing = StreamRedactor()
+        #: None until something is written.
+        self._redactor: StreamRedactor | None = None
 
     @property
     def path(self) -> Path:
@@ -96,11 +102,14 @@ class RunFiles:
         if self.written >= self.max_output:
             return  # over the limit: nothing more is kept
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
-        self._append(self._passing.feed(data))
+        if self._redactor is None:
+            self._redactor = StreamRedactor()
+        self._append(self._redactor.feed(data))
 
     def end_output(self) -> None:
         """Write the buffered possible start of a secret: the output has ended."""
-        self._append(self._passing.end())
+        if self._redactor is not None:
+            self._append(self._redactor.end())
 
     def _append(self, data: bytes) -> None:
         left = self.max_output - self.written

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from detent import failpoints
@@ -82,7 +83,6 @@ class Worker:
         self.name = name or settings.worker_name or f"{socket.gethostname()}:{os.getpid()}"
         self.grace_s = settings.worker_grace_ms / 1_000
         self.data_dir = settings.data_dir
-        self._runs = self.data_dir / "runs"
         self._arguments = _argument_digests(app)
         #: How many live workers have an intent of this one, itself included.
         self._workers = 1
@@ -93,6 +93,14 @@ class Worker:
         self.reporter = Reporter(core.engine)
         self.uploader = OutputUploader(core.store)
         self.client = WorkerEngineClient(core.engine, self.name, self.reporter)
+        #: Makes the files of a run by its id.
+        self.files: Callable[[str], RunFiles] = partial(
+            RunFiles,
+            self.data_dir / "runs",
+            max_output=settings.worker_output_limit,
+            blobs=core.store.blobs,
+            on_output=self.uploader.on_output,
+        )
         self.executor = Executor(
             self.app,
             self.client,
@@ -167,16 +175,6 @@ class Worker:
 
     def _freed(self) -> None:
         self.claimer.freed()
-
-    def files(self, run_id: str) -> RunFiles:
-        """The files of a run."""
-        return RunFiles(
-            self._runs,
-            run_id,
-            self.core.settings.worker_output_limit,
-            self.core.store.blobs,
-            self.uploader.on_output,
-        )
 
     # -- start and stop --------------------------------------------------------------------
 
