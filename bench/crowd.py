@@ -39,10 +39,9 @@ def p99(store: str, clients: int, requests: int) -> float:
 
 async def _crowd(server: Served, clients: int, requests: int) -> list[float]:
     wanted = request(server, "POST", "/api/tasks", BODY)
-    lines = []
-    for _ in range(clients):  # the first request of a connection is not measured
-        lines.append(await Line.to(server))
-        await _submit(lines[-1], wanted)
+    lines = [await Line.to(server) for _ in range(clients)]
+    # The first request of a connection is not measured.
+    await asyncio.gather(*(_submit(line, wanted) for line in lines))
     begun = time.perf_counter()
     each = max(1, requests // clients)
     found = await asyncio.gather(*(_repeat(line, wanted, each) for line in lines))

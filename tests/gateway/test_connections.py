@@ -4,6 +4,7 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -229,6 +230,48 @@ def test_requests_that_are_sent_together_are_answered_in_order(gateway: Installa
         found = answer_of(sock)
     statuses = [each[:3] for each in found.split(b"HTTP/1.1 ")[1:]]
     assert statuses == [b"201", b"404", b"201", b"200"]
+
+
+def test_a_body_that_has_arrived_must_fit(tmp_path: Path) -> None:
+    chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked", "Connection: close")
+    text = b'{"intent": "runQA", "title": "%s"}'
+    with installed(tmp_path, gateway_body_limit=1_000) as gateway:
+        for length, status in ((100, b"201"), (1_000, b"413")):
+            body = text % (b"x" * length)
+            sent = head(gateway, "POST /api/tasks", *chunked, token=gateway.token)
+            with raw_socket(gateway) as sock:
+                sock.sendall(sent + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+                assert answer_of(sock).startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_client_that_leaves_does_not_affect_the_others_in_its_batch(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has submitted is committed; the submissions beside it get their responses."""
+    serving, may_commit = threading.Event(), threading.Event()
+    execute, queue = gateway.core.engine.serve, gateway.server.gateway.dispatcher._submissions
+
+    def serve(results: Any) -> None:
+        serving.set()
+        assert may_commit.wait(DEADLINE_S)
+        execute(results)
+
+    monkeypatch.setattr(gateway.core.engine, "serve", serve)
+    before, body = gateway.head(), b'{"intent": "runQA"}'
+    more = ("Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close")
+    submission = head(gateway, "POST /api/tasks", *more, token=gateway.token) + body
+    with ExitStack() as opened:
+        first, leaving, *others = (opened.enter_context(raw_socket(gateway)) for _ in range(4))
+        first.sendall(submission)
+        assert serving.wait(DEADLINE_S)
+        for sock in (leaving, *others):
+            sock.sendall(submission)
+        until(lambda: queue.qsize() == 3)
+        leaving.close()
+        until(lambda: held(gateway) == 3)
+        may_commit.set()
+        assert all(answer_of(each).startswith(b"HTTP/1.1 201 ") for each in (first, *others))
+    assert gateway.head() == before + 4
 
 
 def test_a_stream_ends_with_its_connection_though_another_request_waits(

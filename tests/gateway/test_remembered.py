@@ -158,6 +158,10 @@ def test_requests_that_wait_for_the_tokens_share_a_read(
         others = [asyncio.create_task(tokens.find(each)) for each in later]
         await asyncio.sleep(0)  # each of them has begun
         may_end.set()
+        await others[0]
+        for _ in range(5):  # and not one after the other, each in a turn of the event loop
+            await asyncio.sleep(0)
+        assert all(each.done() for each in others)
         return await asyncio.gather(first, *others)
 
     monkeypatch.setattr(auth.Tokens, "read", slow)

@@ -60,7 +60,7 @@ class Tokens:
         self._now = 0
         #: When the last read of the table began.
         self._read_at = float("-inf")
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Future[None] | None = None
 
     async def find(self, given: "Credentials") -> Principal:
         """The principal with these credentials; refused if they are not valid."""
@@ -70,13 +70,22 @@ class Tokens:
             return self._principals[given]
         key = digest_of(given.token)
         if key not in self._rows or not fresh:
-            async with self._reading:
-                if self._read_at < arrived:  # otherwise it was read for another request meanwhile
-                    await anyio.to_thread.run_sync(self.read)
+            await self._read_since(arrived)
         if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
         found = self._principals[given] = Principal(self._caller(key), key)
         return found
+
+    async def _read_since(self, moment: float) -> None:
+        """Read the table unless a read has begun since then; requests that wait share a read.
+
+        All of them continue together. With a lock they would continue one by one, each in a turn
+        of the event loop, behind the requests that arrive meanwhile.
+        """
+        while self._read_at < moment:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.ensure_future(anyio.to_thread.run_sync(self.read))
+            await asyncio.shield(self._reading)
 
     def _caller(self, key: str) -> Caller:
         """The caller of a token. A session has the scopes that the token it came from has now."""
