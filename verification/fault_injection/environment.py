@@ -24,7 +24,8 @@ from verification.fault_injection.process_supervisor import Child, ProcessSpec, 
 SQLITE, POSTGRES = "sqlite", "postgres"
 LEASE_MS = 400
 DEADLINE_S = 90.0
-LOOK_S = 0.01
+#: Most looks read the store, of several cells at a time: more often would take a core.
+LOOK_S = 0.03
 SETTINGS: Mapping[str, Any] = {
     "worker_lease_ms": LEASE_MS,
     "worker_heartbeat_ms": 100,
