@@ -36,7 +36,7 @@ def anyio_backend() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage collection looks at the thousands of tests and their modules: they stay."""
+    """Garbage collections leave out the thousands of tests and their modules, which stay."""
     gc.disable()
     try:
         return (yield)
