@@ -93,14 +93,7 @@ class Worker:
         self.reporter = Reporter(core.engine)
         self.uploader = OutputUploader(core.store)
         self.client = WorkerEngineClient(core.engine, self.name, self.reporter)
-        #: Makes the files of a run by its id.
-        self.files: Callable[[str], RunFiles] = partial(
-            RunFiles,
-            self.data_dir / "runs",
-            max_output=settings.worker_output_limit,
-            blobs=core.store.blobs,
-            on_output=self.uploader.on_output,
-        )
+        self.files = self._run_files()
         self.executor = Executor(
             self.app,
             self.client,
@@ -164,6 +157,16 @@ class Worker:
             if isinstance(intent.handler, AgentHandler)
         }
         return Sessions(agents, Workspaces(self.data_dir).holds, grace_us) if agents else None
+
+    def _run_files(self) -> Callable[[str], RunFiles]:
+        """A function that makes the files of a run by its id."""
+        return partial(
+            RunFiles,
+            self.data_dir / "runs",
+            max_output=self.core.settings.worker_output_limit,
+            blobs=self.core.store.blobs,
+            on_output=self.uploader.on_output,
+        )
 
     def _claim_limit(self) -> int:
         """How many jobs may be claimed at most now."""
