@@ -121,7 +121,7 @@ def _append(
     tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
 ) -> bool:
     _require_new(tx, archive, events)
-    change_set = ChangeSet(World(), 0, tx.now())
+    change_set = ChangeSet(World(lifecycles=tx.lifecycles()), 0, tx.now())
     for logged in events:
         change_set.replay(read_record(logged))
     chain = archive.manifest.chain
