@@ -165,9 +165,9 @@ BAD = {
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[Served]:
+def local(tmp_path: Path) -> Served:
     """An installation without a server: commands use its store."""
-    yield Served(tmp_path, None)
+    return Served(tmp_path, None)
 
 
 @pytest.mark.parametrize("defect", BAD)

@@ -26,8 +26,14 @@ def install(file: BinaryIO, as_json: bool) -> None:
     name = Path(file.name).name
     with connect() as detent:
         done = detent.call("install_lifecycle", document=_text(file, name), file=name)
-    word = "installed" if done["changed"] else "installed before, nothing changed"
-    output.print_result(done, f"{done['id']}: {word}", as_json)
+    output.print_result(done, f"{done['id']}: {_result(done['search'])}", as_json)
+
+
+def _result(search: Mapping[str, Any] | None) -> str:
+    if search is None:
+        return "installed before, nothing changed"
+    scope = "all" if search["exhausted"] else f"the first of them, at most {search['max_states']}"
+    return f"installed; {search['states']} reachable states searched ({scope}), no violation"
 
 
 def _text(file: BinaryIO, name: str) -> str:

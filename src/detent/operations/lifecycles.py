@@ -15,6 +15,7 @@ from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
 from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, choices, in_use, newest
+from detent.lifecycle_search import SearchResult, Violation, search
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
@@ -82,10 +83,10 @@ def _exported(lifecycle: Lifecycle) -> schemas.Lifecycle:
 
 
 class Installed(NamedTuple):
-    """A lifecycle that is installed, and whether it is new."""
+    """A lifecycle that is installed; if it is new, the search that it passed."""
 
     lifecycle: TaskLifecycle
-    changed: bool
+    search: SearchResult | None
 
 
 @operation(Scope.ADMIN, "POST", "/api/lifecycles")
@@ -94,15 +95,27 @@ def install_lifecycle(
 ) -> schemas.InstalledLifecycle:
     """Install a lifecycle, or a new version of one; the same document again changes nothing.
 
-    `document` is the text of a TOML file, or its values as an object.
+    `document` is the text of a TOML file, or its values as an object. A new one is checked, and
+    every state that its tasks can reach is searched; `search` says how many there are, and whether
+    all were visited.
     """
     _whole_installation(caller)
-    lifecycle, changed = install(core, caller.actor, document, file)
+    lifecycle, found = install(core, caller.actor, document, file)
     return {
         "id": lifecycle.id,
         "name": lifecycle.name,
         "version": lifecycle.version,
-        "changed": changed,
+        "changed": found is not None,
+        "search": None if found is None else _searched(found),
+    }
+
+
+def _searched(found: SearchResult) -> schemas.LifecycleSearch:
+    return {
+        "states": found.states,
+        "max_states": found.max_states,
+        "depth": found.depth,
+        "exhausted": found.exhausted,
     }
 
 
@@ -115,12 +128,15 @@ def install(core: Core, actor: c.Actor, given: Any, file: str) -> Installed:
         before = {each.id: each for each in in_use(known)}.get(lifecycle.id)
         flaws = [*lifecycle_lint.flaws(lifecycle), *lifecycle_lint.conflicts(lifecycle, known)]
     if before == lifecycle:
-        return Installed(lifecycle, changed=False)
+        return Installed(lifecycle, None)
     if flaws:
         raise _flawed(lifecycle, flaws, text, file)
+    found = search(lifecycle)
+    if found.violation is not None:
+        raise _violated(lifecycle, found, found.violation)
     core.engine.do(lc.InstallLifecycle(document), actor)
     core.contexts.clear()
-    return Installed(lifecycle, changed=True)
+    return Installed(lifecycle, found)
 
 
 def _read(given: Any, file: str) -> tuple[Mapping[str, Any], TaskLifecycle]:
@@ -146,6 +162,18 @@ def _flawed(
         given=lifecycle.name,
     )
     error.details["errors"] = listed
+    return error
+
+
+def _violated(lifecycle: TaskLifecycle, found: SearchResult, violation: Violation) -> Invalid:
+    """The error of a document whose tasks can break a promise, with the shortest way to it."""
+    error = Invalid(
+        "\n".join([f"The lifecycle {lifecycle.name} was not installed.", *violation.lines()]),
+        code="invalid_lifecycle",
+        field="rows",
+        given=lifecycle.name,
+    )
+    error.details |= {"violation": violation.plain(), "search": _searched(found)}
     return error
 
 

@@ -382,6 +382,7 @@ export type InstalledLifecycle = {
   name: string;
   version: number;
   changed: boolean;
+  search: LifecycleSearch | null;
 };
 
 /** A job with its result or error. */
@@ -504,6 +505,14 @@ export type LifecycleRule = {
   states: Array<string>;
   given: Array<string>;
   then: Array<string>;
+};
+
+/** A search of the states that tasks can reach; `exhausted`: all of them were visited. */
+export type LifecycleSearch = {
+  states: number;
+  max_states: number;
+  depth: number;
+  exhausted: boolean;
 };
 
 /** The event that a task gets after a time in a state. */

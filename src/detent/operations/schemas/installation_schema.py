@@ -122,6 +122,15 @@ class Lifecycles(TypedDict):
     appearances: dict[str, Appearance]
 
 
+class LifecycleSearch(TypedDict):
+    """A search of the states that tasks can reach; `exhausted`: all of them were visited."""
+
+    states: int
+    max_states: int
+    depth: int
+    exhausted: bool
+
+
 class InstalledLifecycle(TypedDict):
     """An installed lifecycle. `changed` is false if the same document was installed before."""
 
@@ -129,6 +138,7 @@ class InstalledLifecycle(TypedDict):
     name: str
     version: int
     changed: bool
+    search: LifecycleSearch | None
 
 
 class RemovedLifecycle(TypedDict):
