@@ -27,8 +27,8 @@ class EntityStore:
         self.base = base
         #: The lifecycles of tasks, by the id that a task has.
         self.lifecycles: TaskLifecycles = lifecycles if base is None else base.lifecycles
-        #: Rows of lifecycles that were installed, by id; None is one that was removed.
-        self.installed: dict[str, Mapping[str, Any] | None] = {}
+        #: Rows of installed lifecycles, by id.
+        self.installed: dict[str, Mapping[str, Any]] = {}
         #: Lifecycles that were looked up. What an id means never changes.
         self._used: dict[str, TaskLifecycle] = {} if base is None else base._used
         self.tasks: dict[str, Task] = {}
@@ -50,11 +50,14 @@ class EntityStore:
             self.dependents: dict[str, tuple[str, ...]] = {}
             self.children: dict[str, tuple[str, ...]] = {}
             self.resources: dict[str, Resource] = {}
+            #: How many tasks have a lifecycle, by id.
+            self.tasks_of_lifecycles: Mapping[str, int] = {}
         else:
             self.versions = base.versions
             self.dependents = base.dependents
             self.children = base.children
             self.resources = base.resources
+            self.tasks_of_lifecycles = base.tasks_of_lifecycles
 
     # -- lookups -------------------------------------------------------------------------------
 
@@ -75,6 +78,12 @@ class EntityStore:
         below = {} if self.base is None else self.base.tasks
         found = {**below, **self.tasks}
         return [task for task in found.values() if task.id not in self.gone]
+
+    def installed_row(self, lifecycle_id: str) -> Mapping[str, Any]:
+        row = self.installed.get(lifecycle_id)
+        if row is None and self.base is not None:
+            return self.base.installed_row(lifecycle_id)
+        return {} if row is None else row
 
     def lifecycle(self, task: Task) -> TaskLifecycle:
         """Return the lifecycle of a task, in the version that it follows."""

@@ -6,6 +6,7 @@ the log when rows are rebuilt.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from detent.errors import Broken
 from detent.kernel import events as e
@@ -70,8 +71,8 @@ class World(EntityStore):
             known[name] = lifecycle_document.read(event.document)
             self.installed[name] = {"document": event.document, "at": record.at}
         else:
-            known.pop(name, None)
-            self.installed[name] = None
+            known[name] = replace(known[name], removed=True)
+            self.installed[name] = {**self.installed_row(name), "removed": True}
         self.lifecycles = known
 
     def merge(self, draft: "World", records: Iterable[e.Record]) -> None:

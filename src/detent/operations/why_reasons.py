@@ -13,7 +13,15 @@ from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
 from detent.kernel.task_lifecycle import Phase
 from detent.limit_config import EVERYTHING
-from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
+from detent.operations.actions import (
+    PERSON,
+    VERBS,
+    Suggestion,
+    actions_on,
+    actions_on_job,
+    events_on,
+    is_spent,
+)
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import FILE, PAUSE_FIELDS
@@ -104,11 +112,12 @@ def why(context: WhyContext, task: Task) -> dict[str, Any]:
     """Every reason why a task is not running, who can clear it, and the legal actions."""
     job = next((job for job, _ in context.view.jobs([task.job_id])), None) if task.job_id else None
     legal = actions_on(context.view, [task])[task.id]
+    possible = [*legal, *events_on(context.view, [task], PERSON)[task.id]]
     return {
         "id": task.id,
         "state": task.state,
         "since": utc(task.state_at),
-        "reasons": [reason.to_schema() for reason in _reasons(context, task, job, legal)],
+        "reasons": [reason.to_schema() for reason in _reasons(context, task, job, possible)],
         "actions": legal,
     }
 
@@ -121,6 +130,7 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
         "since": utc(job.state_at),
         "reasons": [reason.to_schema() for reason in _job_reasons(context, job)],
         "actions": actions_on_job(job, context.view.waits([job.id])),
+        "events": [],
     }
 
 
@@ -130,6 +140,7 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
 def legal_actions(context: WhyContext, task: Task) -> list[Suggestion]:
     """The actions that a person can take now, on the task and on the tasks that it waits for."""
     legal = actions_on(context.view, [task])[task.id]
+    legal += events_on(context.view, [task], PERSON)[task.id]
     found = [each for reason in _reasons(context, task, None, legal) for each in reason.actions]
     return list(dict.fromkeys([*found, *(Suggestion(name, task.id) for name in legal)]))
 
@@ -150,6 +161,8 @@ def _reasons(
         yield _person_reason("not_queued", task, legal)
     if task.open_dependencies and task.blocked_by != "dependency":
         yield _dependencies(context, task, legal)
+    yield from _due_timers(context.view, task)
+    yield from _used_rounds(context.view, task)
     yield from _failed_subtasks(context.view, task)
     yield from _warnings(context, task)
     if job is not None and (job.state != "retrying" or state.phase is not Phase.BLOCKED):
@@ -157,7 +170,8 @@ def _reasons(
 
 
 def _suggested(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
-    return tuple(Suggestion(each, task.id) for each in SUGGESTED if each in legal)
+    events = (each for each in legal if each not in VERBS)
+    return tuple(Suggestion(each, task.id) for each in (*events, *SUGGESTED) if each in legal)
 
 
 def _how_text(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:
@@ -258,6 +272,25 @@ def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
         how = _how_text(task, None, actions)
         detail = {"task": each.id, "state": each.state}
         yield Reason("failed_subtask", "a person", how, NEVER, detail, actions=actions)
+
+
+def _due_timers(view: ReadTransaction, task: Task) -> Iterator[Reason]:
+    """The timers of the lifecycle that will send the task an event if it stays in its state."""
+    for timer in view.lifecycles()[task.lifecycle].timers:
+        if timer.state == task.state:
+            due_at = task.state_at + timer.after_us
+            detail = {"event": timer.event}
+            yield Reason("timer", "detent", f"wait for {timer.event}", IMMEDIATELY, detail, due_at)
+
+
+def _used_rounds(view: ReadTransaction, task: Task) -> Iterator[Reason]:
+    """The limit of rounds, if the task has reached it and the lifecycle would count one more."""
+    lifecycle = view.lifecycles()[task.lifecycle]
+    limit = task.options.get("max_rounds", lifecycle.rounds.limit)
+    events = [each for each in lifecycle.rounds.events if (task.state, each) in lifecycle.move]
+    if events and limit is not None and task.rounds >= limit:
+        detail = {"rounds": task.rounds, "limit": limit, "events": events}
+        yield Reason("rounds_used", "a person", "choose another action", NEVER, detail)
 
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:

@@ -100,6 +100,7 @@ export type Costs = {
 /** By lifecycle, the number in each state. */
 export type Counts = {
   lifecycles: Record<string, Record<string, number>>;
+  active: number;
 };
 
 export type CreateProjectBody = {
@@ -145,6 +146,7 @@ export type Delivery = {
 
 /** The diagram of a lifecycle, in coordinates. */
 export type Diagram = {
+  id: string;
   name: string;
   width: number;
   height: number;
@@ -330,6 +332,9 @@ export type InboxTask = {
   project: string;
   lifecycle: string;
   state: string;
+  phase: string;
+  ending: string | null;
+  waits_for_person: boolean;
   state_at: string;
   intent: string;
   source: string;
@@ -367,6 +372,21 @@ export type InboxTask = {
   usage: Usage;
   elsewhere: Elsewhere;
   actions: Array<Suggestion>;
+  events: Array<string>;
+};
+
+export type InstallLifecycleBody = {
+  document: string | Record<string, unknown>;
+  file?: string;
+};
+
+/** An installed lifecycle. `changed` is false if the same document was installed before. */
+export type InstalledLifecycle = {
+  id: string;
+  name: string;
+  version: number;
+  changed: boolean;
+  search: LifecycleSearch | null;
 };
 
 /** A job with its result or error. */
@@ -442,8 +462,13 @@ export type KnownIntents = {
   items: Array<KnownIntent>;
 };
 
+/** A table of transitions. What follows `looks` is empty unless it is a lifecycle of tasks. */
 export type Lifecycle = {
+  id: string;
+  kind: "job" | "run" | "step" | "task";
   name: string;
+  version: number;
+  shipped: boolean;
   title: string;
   states: Array<string>;
   initial: string;
@@ -451,6 +476,21 @@ export type Lifecycle = {
   rows: Array<LifecycleRow>;
   meanings: Record<string, string>;
   looks: Record<string, string>;
+  phases: Record<string, string>;
+  endings: Record<string, string>;
+  columns: Record<string, string>;
+  waits_for_person: Array<string>;
+  queues: Array<string>;
+  rules: Array<LifecycleRule>;
+  timers: Array<LifecycleTimer>;
+  rounds: LifecycleRounds;
+  default_for: Array<string>;
+};
+
+/** The events that count a round, and the number after which they are refused. */
+export type LifecycleRounds = {
+  events: Array<string>;
+  limit: number | null;
 };
 
 export type LifecycleRow = {
@@ -463,9 +503,34 @@ export type LifecycleRow = {
   reopens: boolean;
 };
 
+/** The events that a task gets after something happens to its job. `states` is empty if the rule applies in all states. The first rule that applies is followed. */
+export type LifecycleRule = {
+  when: string;
+  states: Array<string>;
+  given: Array<string>;
+  then: Array<string>;
+};
+
+/** A search of the states that tasks can reach; `exhausted`: all of them were visited. */
+export type LifecycleSearch = {
+  states: number;
+  max_states: number;
+  depth: number;
+  exhausted: boolean;
+};
+
+/** The event that a task gets after a time in a state. */
+export type LifecycleTimer = {
+  state: string;
+  after_s: number;
+  event: string;
+};
+
 /** The lifecycles, and by kind of state its appearance. */
 export type Lifecycles = {
   lifecycles: Array<Lifecycle>;
+  defaults: Record<string, string>;
+  tasks: Record<string, number> | null;
   appearances: Record<string, Appearance>;
 };
 
@@ -523,6 +588,20 @@ export type Me = {
   name: string;
   scopes: Array<string>;
   project: string | null;
+};
+
+export type MigrateLifecycleBody = {
+  dry_run?: boolean;
+  after?: string;
+};
+
+/** How many tasks continue under the newest version; `next` is null after the last ones. */
+export type Migrated = {
+  lifecycle: string;
+  dry_run: boolean;
+  migrated: number;
+  stranded: Array<StrandedTask>;
+  next: string | null;
 };
 
 /** The state of a task or job after an action. */
@@ -815,6 +894,12 @@ export type Removed = {
   removed: boolean;
 };
 
+/** The ids of all versions that were removed. */
+export type RemovedLifecycle = {
+  name: string;
+  removed: Array<string>;
+};
+
 export type ReplayWebhookBody = {
   after?: number | null;
   dead?: boolean;
@@ -948,6 +1033,19 @@ export type Schedules = {
   items: Array<Schedule>;
 };
 
+export type SendEventBody = {
+  event: string;
+  comment?: string | null;
+  seen?: number | null;
+};
+
+export type SendEventToManyBody = {
+  ids: Array<string>;
+  event: string;
+  comment?: string | null;
+  seen?: Record<string, number> | null;
+};
+
 /** The intervals of the window, oldest first. `partial`: older runs were not read. */
 export type Series = {
   span_s: number;
@@ -975,7 +1073,7 @@ export type SetStateBody = {
 };
 
 export type SetTaskStateBody = {
-  state: "todo" | "queued" | "doing" | "running" | "done" | "ready" | "failed" | "timed_out" | "blocked" | "cancelled";
+  state: string;
   reason?: string;
 };
 
@@ -1064,6 +1162,13 @@ export type Steps = {
   items: Array<Step>;
 };
 
+/** A task whose state the newest version has not, and which stays on its version. */
+export type StrandedTask = {
+  id: string;
+  state: string;
+  lifecycle: string;
+};
+
 export type SubmitJobBody = {
   intent: string;
   payload?: unknown;
@@ -1120,6 +1225,9 @@ export type Task = {
   project: string;
   lifecycle: string;
   state: string;
+  phase: string;
+  ending: string | null;
+  waits_for_person: boolean;
   state_at: string;
   intent: string;
   source: string;
@@ -1273,6 +1381,7 @@ export type Why = {
   since: string;
   reasons: Array<Reason>;
   actions: Array<string>;
+  events: Array<string>;
 };
 
 /** A worker: its intents, the jobs that it holds, and the time of its last heartbeat. */
@@ -1326,6 +1435,7 @@ export interface Operations {
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
   inbox: { takes: { project?: string }; answers: Inbox };
+  install_lifecycle: { takes: object & (InstallLifecycleBody); answers: InstalledLifecycle };
   job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
   job_logs: { takes: { job_id: string; offset?: number }; answers: Output };
@@ -1337,7 +1447,7 @@ export interface Operations {
   list_events: { takes: { after?: number; limit?: number }; answers: Log };
   list_intents: { takes: object; answers: KnownIntents };
   list_jobs: { takes: { state?: string; project?: string; intent?: string; task_id?: string; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "rank" | "-rank" | "id" | "-id"; cursor?: string; limit?: number }; answers: JobPage };
-  list_lifecycles: { takes: object; answers: Lifecycles };
+  list_lifecycles: { takes: { counts?: boolean }; answers: Lifecycles };
   list_limits: { takes: { position?: number; time?: string }; answers: Limits };
   list_projects: { takes: object; answers: Projects };
   list_refused: { takes: object; answers: RefusedRows };
@@ -1349,6 +1459,7 @@ export interface Operations {
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
   list_workers: { takes: object; answers: Workers };
+  migrate_lifecycle: { takes: { name: string } & (MigrateLifecycleBody); answers: Migrated };
   next_times: { takes: { name: string; count?: number }; answers: Times };
   own_evidence: { takes: object & (OwnEvidenceBody); answers: OwnEvidence };
   own_progress: { takes: object & (OwnProgressBody); answers: OwnReport };
@@ -1362,6 +1473,7 @@ export interface Operations {
   put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
   reject_many: { takes: object & (RejectManyBody); answers: ActedOn };
   reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
+  remove_lifecycle: { takes: { name: string }; answers: RemovedLifecycle };
   replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
   resume: { takes: object & (ResumeBody); answers: Limit };
   resume_many: { takes: object & (ResumeManyBody); answers: ActedOn };
@@ -1376,6 +1488,8 @@ export interface Operations {
   run_many: { takes: object & (RunManyBody); answers: ActedOn };
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
+  send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
+  send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
@@ -1444,6 +1558,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   fork_job: ["POST", "/api/jobs/{job_id}/fork"],
   health: ["GET", "/api/health"],
   inbox: ["GET", "/api/inbox"],
+  install_lifecycle: ["POST", "/api/lifecycles"],
   job_events: ["GET", "/api/jobs/{job_id}/events"],
   job_evidence: ["GET", "/api/jobs/{job_id}/evidence"],
   job_logs: ["GET", "/api/jobs/{job_id}/logs"],
@@ -1467,6 +1582,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_tokens: ["GET", "/api/tokens"],
   list_webhooks: ["GET", "/api/webhooks"],
   list_workers: ["GET", "/api/workers"],
+  migrate_lifecycle: ["POST", "/api/lifecycles/{name}/migrate"],
   next_times: ["GET", "/api/schedules/{name}/next"],
   own_evidence: ["POST", "/api/run/evidence"],
   own_progress: ["POST", "/api/run/progress"],
@@ -1480,6 +1596,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   put_webhook: ["PUT", "/api/webhooks/{name}"],
   reject_many: ["POST", "/api/many/reject"],
   reject_task: ["POST", "/api/tasks/{task_id}/reject"],
+  remove_lifecycle: ["DELETE", "/api/lifecycles/{name}"],
   replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
   resume: ["POST", "/api/resume"],
   resume_many: ["POST", "/api/many/resume"],
@@ -1494,6 +1611,8 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_many: ["POST", "/api/many/run"],
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
+  send_event: ["POST", "/api/tasks/{task_id}/events"],
+  send_event_to_many: ["POST", "/api/many/events"],
   set_state: ["PUT", "/api/state/{name}"],
   set_task_state: ["POST", "/api/tasks/{task_id}/state"],
   show_job: ["GET", "/api/jobs/{job_id}"],

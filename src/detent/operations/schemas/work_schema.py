@@ -16,6 +16,11 @@ class Task(TypedDict):
     project: str
     lifecycle: str
     state: str
+    #: What the job does in this state: idle (there is none), queued, working or blocked.
+    phase: str
+    #: How the work ended: done, failed or cancelled; null while it is live.
+    ending: str | None
+    waits_for_person: bool
     state_at: str
     intent: str
     source: str
@@ -330,6 +335,8 @@ class InboxTask(Task):
     """A task that waits for a person, with the legal actions."""
 
     actions: list[Suggestion]
+    #: The events of its lifecycle that the caller may send now.
+    events: list[str]
 
 
 class Inbox(TypedDict):
@@ -386,3 +393,5 @@ class Why(TypedDict):
     since: str
     reasons: list[Reason]
     actions: list[str]
+    #: The events of the task's lifecycle that the caller may send now.
+    events: list[str]
