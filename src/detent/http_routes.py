@@ -88,6 +88,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "run_many": ("POST", "/api/many/run", None),
     "run_output": ("GET", "/api/runs/{run_id}/output", None),
     "run_task": ("POST", "/api/tasks/{task_id}/run", None),
+    "send_event": ("POST", "/api/tasks/{task_id}/events", None),
     "set_state": ("PUT", "/api/state/{name}", None),
     "set_task_state": ("POST", "/api/tasks/{task_id}/state", None),
     "show_job": ("GET", "/api/jobs/{job_id}", None),

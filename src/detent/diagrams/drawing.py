@@ -131,6 +131,7 @@ def outline(lifecycle: Lifecycle) -> dict[str, object]:
     drawing = _drawing(lifecycle)
     downward = drawing.placement.downward
     return {
+        "id": lifecycle.id,
         "name": lifecycle.name,
         "width": drawing.placement.size[0],
         "height": drawing.placement.size[1],

@@ -74,6 +74,11 @@ class Lifecycle:
         object.__setattr__(self, "targets", {row.event: row.target for row in self.rows})
 
     @property
+    def id(self) -> str:
+        """By which it is found: the name."""
+        return self.name
+
+    @property
     def state_names(self) -> tuple[str, ...]:
         return tuple(state.name for state in self.states)
 

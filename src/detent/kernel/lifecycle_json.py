@@ -9,13 +9,19 @@ from dataclasses import asdict
 from detent.errors import Invalid
 from detent.kernel.lifecycle import Lifecycle, Row, State
 from detent.kernel.state_shapes import Look
+from detent.kernel.task_lifecycle import TaskLifecycle
 
 Json = dict[str, object]
 
 
 def export(lifecycle: Lifecycle) -> Json:
     """Everything a lifecycle says, as JSON values; a creation row has the source null."""
+    return _table(lifecycle) | _of_tasks(lifecycle)
+
+
+def _table(lifecycle: Lifecycle) -> Json:
     return {
+        "id": lifecycle.id,
         "name": lifecycle.name,
         "title": lifecycle.title,
         "states": list(lifecycle.state_names),
@@ -25,6 +31,47 @@ def export(lifecycle: Lifecycle) -> Json:
         "meanings": {state.name: state.meaning for state in lifecycle.states},
         "looks": {state.name: state.look.value for state in lifecycle.states},
     }
+
+
+def _of_tasks(lifecycle: Lifecycle) -> Json:
+    """What only lifecycles of tasks have; the fields of another one are empty."""
+    if not isinstance(lifecycle, TaskLifecycle):
+        return {**_NOT_OF_TASKS, "kind": lifecycle.name}
+    states = lifecycle.states
+    return {
+        "kind": "task",
+        "version": lifecycle.version,
+        "shipped": lifecycle.shipped,
+        "phases": {state.name: state.phase.value for state in states},
+        "endings": {state.name: state.ending.value for state in states if state.ending},
+        "columns": {state.name: state.column for state in states if state.column},
+        "waits_for_person": [state.name for state in states if state.waits_for_person],
+        "queues": list(lifecycle.queues),
+        "rules": [
+            {
+                "when": rule.when.value,
+                "states": list(rule.states),
+                "given": [each.value for each in rule.given],
+                "then": list(rule.then),
+            }
+            for rule in lifecycle.rules
+        ],
+        "timers": [
+            {"state": each.state, "after_s": each.after_us // 1_000_000, "event": each.event}
+            for each in lifecycle.timers
+        ],
+        "rounds": {"events": list(lifecycle.rounds.events), "limit": lifecycle.rounds.limit},
+        "default_for": [each.value for each in lifecycle.default_for],
+    }
+
+
+_NOT_OF_TASKS: Json = {
+    "version": 1,
+    "shipped": True,
+    **{name: {} for name in ("phases", "endings", "columns")},
+    **{name: [] for name in ("waits_for_person", "queues", "rules", "timers", "default_for")},
+    "rounds": {"events": [], "limit": None},
+}
 
 
 def read(value: object, place: str = "lifecycle") -> Lifecycle:

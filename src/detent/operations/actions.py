@@ -13,6 +13,7 @@ from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
@@ -82,6 +83,26 @@ def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[s
     return legal
 
 
+def events_on(view: ReadTransaction, tasks: Sequence[Task], actor: c.Actor) -> dict[str, list[str]]:
+    """By task id, the events that only its lifecycle declares and that would be accepted now.
+
+    They are in the order of the lifecycle's rows.
+    """
+    lifecycles = view.lifecycles()
+    tried = [
+        c.SendEvent(task.id, row.event)
+        for task in tasks
+        for row in lifecycles[task.lifecycle].rows
+        if row.source == task.state and row.event not in TASK_EVENTS
+    ]
+    world = load(view, LoadRequest(tried)) if tried else World()
+    legal: dict[str, list[str]] = {task.id: [] for task in tasks}
+    for command in tried:
+        if _changes(world, command, view.now(), actor):
+            legal[command.task_id].append(command.event)
+    return legal
+
+
 def _may_apply(lifecycle: TaskLifecycle, task: Task, name: str, verb: Verb) -> bool:
     """Whether the action is worth trying: the lifecycle allows its event in the task's state."""
     if name == "raise":
@@ -96,10 +117,10 @@ def is_spent(task: Task) -> bool:
     return task.budget is not None and task.spent >= task.budget
 
 
-def _changes(world: World, command: c.Command, now: int) -> bool:
+def _changes(world: World, command: c.Command, now: int, actor: c.Actor = PERSON) -> bool:
     """Whether the command would be accepted and would record an event."""
     try:
-        return bool(decide(world, command, now, PERSON).records)
+        return bool(decide(world, command, now, actor).records)
     except DetentError:
         return False
 

@@ -8,7 +8,7 @@ from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import WAITS_FOR_PERSON
 from detent.kernel.task_lifecycle import Phase, TaskState, state_names
 from detent.operations import schemas
-from detent.operations.actions import Suggestion, actions_on
+from detent.operations.actions import Suggestion, actions_on, events_on
 from detent.operations.context import Core
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
@@ -35,7 +35,7 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
         for where in kinds:
             rows += _rows(view, of_project(caller, where, project))
         rows += _left_behind(view, of_project(caller, {}, project))
-        items = _to_schema(view, _unsettled(view, rows))
+        items = _to_schema(view, caller, _unsettled(view, rows))
         refused = list(refused_rows(view, caller, project))
         alone = Query("questions", of_project(caller, {}, project), "begun_at")
         waiting = [Query("tasks", of_project(caller, each, project)) for each in kinds]
@@ -87,11 +87,17 @@ def _unsettled(view: ReadTransaction, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["id"] not in settled]
 
 
-def _to_schema(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.InboxTask]:
+def _to_schema(
+    view: ReadTransaction, caller: Caller, rows: Sequence[Row]
+) -> list[schemas.InboxTask]:
     tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
     legal = actions_on(view, tasks)
     known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
-    return [{**row, "actions": known[row["id"]]} for row in shown_tasks(view, rows)]
+    events = events_on(view, tasks, caller.actor)
+    return [
+        {**row, "actions": known[row["id"]], "events": events[row["id"]]}
+        for row in shown_tasks(view, rows)
+    ]
 
 
 def _actions(view: ReadTransaction, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:

@@ -12,7 +12,7 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.priority import Priority
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
-from detent.kernel.task_lifecycle import Phase, TaskState, state_names
+from detent.kernel.task_lifecycle import Phase, TaskState, choices, state_names
 from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
 from detent.operations import schemas
 from detent.operations.context import Core
@@ -112,8 +112,12 @@ def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
         look.value: cast(schemas.Appearance, asdict(each)) for look, each in APPEARANCES.items()
     }
     with core.store.read() as view:
-        known = all_lifecycles(view.lifecycles())
-    return {"lifecycles": [_exported(each) for each in known.values()], "appearances": looks}
+        tasks = dict(view.lifecycles())
+    return {
+        "lifecycles": [_exported(each) for each in all_lifecycles(tasks).values()],
+        "defaults": {entry.value: each.id for entry, each in choices(tasks).defaults.items()},
+        "appearances": looks,
+    }
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}")

@@ -7,6 +7,7 @@ from detent import views
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
+from detent.operations.actions import events_on
 from detent.operations.context import Core
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import (
@@ -104,7 +105,9 @@ def why(core: Core, caller: Caller, *, task_id: str) -> schemas.Why:
     """Explain why a task is not running: each reason, who can clear it, and the legal actions."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why(why_reasons.why_context(core, view), task))
+        found = why_reasons.why(why_reasons.why_context(core, view), task)
+        found["events"] = events_on(view, [task], caller.actor)[task.id]
+        return cast(schemas.Why, found)
 
 
 # ---- jobs ------------------------------------------------------------------------------------

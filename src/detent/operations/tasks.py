@@ -102,6 +102,20 @@ def reject_task(
     return _done(core, caller, c.RejectTask(task_id, comment, seen, run))
 
 
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/events")
+def send_event(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    event: str,
+    comment: str | None = None,
+    seen: int | None = None,
+) -> schemas.Moved:
+    """Send a task an event of its lifecycle."""
+    return _done(core, caller, c.SendEvent(task_id, event, comment, seen))
+
+
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
 def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> schemas.Moved:
     """Answer the open question of a task; the task continues with the answer."""

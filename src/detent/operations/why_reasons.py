@@ -121,6 +121,7 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
         "since": utc(job.state_at),
         "reasons": [reason.to_schema() for reason in _job_reasons(context, job)],
         "actions": actions_on_job(job, context.view.waits([job.id])),
+        "events": [],
     }
 
 

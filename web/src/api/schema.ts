@@ -145,6 +145,7 @@ export type Delivery = {
 
 /** The diagram of a lifecycle, in coordinates. */
 export type Diagram = {
+  id: string;
   name: string;
   width: number;
   height: number;
@@ -367,6 +368,7 @@ export type InboxTask = {
   usage: Usage;
   elsewhere: Elsewhere;
   actions: Array<Suggestion>;
+  events: Array<string>;
 };
 
 /** A job with its result or error. */
@@ -442,8 +444,13 @@ export type KnownIntents = {
   items: Array<KnownIntent>;
 };
 
+/** A table of transitions. What follows `looks` is empty unless it is a lifecycle of tasks. */
 export type Lifecycle = {
+  id: string;
+  kind: "job" | "run" | "step" | "task";
   name: string;
+  version: number;
+  shipped: boolean;
   title: string;
   states: Array<string>;
   initial: string;
@@ -451,6 +458,21 @@ export type Lifecycle = {
   rows: Array<LifecycleRow>;
   meanings: Record<string, string>;
   looks: Record<string, string>;
+  phases: Record<string, string>;
+  endings: Record<string, string>;
+  columns: Record<string, string>;
+  waits_for_person: Array<string>;
+  queues: Array<string>;
+  rules: Array<LifecycleRule>;
+  timers: Array<LifecycleTimer>;
+  rounds: LifecycleRounds;
+  default_for: Array<string>;
+};
+
+/** The events that count a round, and the number after which they are refused. */
+export type LifecycleRounds = {
+  events: Array<string>;
+  limit: number | null;
 };
 
 export type LifecycleRow = {
@@ -463,9 +485,25 @@ export type LifecycleRow = {
   reopens: boolean;
 };
 
+/** The events that a task gets after something happens to its job. `states` is empty if the rule applies in all states. The first rule that applies is followed. */
+export type LifecycleRule = {
+  when: string;
+  states: Array<string>;
+  given: Array<string>;
+  then: Array<string>;
+};
+
+/** The event that a task gets after a time in a state. */
+export type LifecycleTimer = {
+  state: string;
+  after_s: number;
+  event: string;
+};
+
 /** The lifecycles, and by kind of state its appearance. */
 export type Lifecycles = {
   lifecycles: Array<Lifecycle>;
+  defaults: Record<string, string>;
   appearances: Record<string, Appearance>;
 };
 
@@ -948,6 +986,12 @@ export type Schedules = {
   items: Array<Schedule>;
 };
 
+export type SendEventBody = {
+  event: string;
+  comment?: string | null;
+  seen?: number | null;
+};
+
 /** The intervals of the window, oldest first. `partial`: older runs were not read. */
 export type Series = {
   span_s: number;
@@ -1273,6 +1317,7 @@ export type Why = {
   since: string;
   reasons: Array<Reason>;
   actions: Array<string>;
+  events: Array<string>;
 };
 
 /** A worker: its intents, the jobs that it holds, and the time of its last heartbeat. */
@@ -1376,6 +1421,7 @@ export interface Operations {
   run_many: { takes: object & (RunManyBody); answers: ActedOn };
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
+  send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
@@ -1494,6 +1540,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_many: ["POST", "/api/many/run"],
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
+  send_event: ["POST", "/api/tasks/{task_id}/events"],
   set_state: ["PUT", "/api/state/{name}"],
   set_task_state: ["POST", "/api/tasks/{task_id}/state"],
   show_job: ["GET", "/api/jobs/{job_id}"],

@@ -1,5 +1,7 @@
 """Types of the installation: queue, health, lifecycles, limits, tokens and sessions."""
 
+from typing import Literal
+
 from typing_extensions import TypedDict
 
 
@@ -40,8 +42,43 @@ class LifecycleRow(TypedDict):
     reopens: bool
 
 
+class LifecycleRule(TypedDict):
+    """The events that a task gets after something happens to its job.
+
+    `states` is empty if the rule applies in all states. The first rule that applies is followed.
+    """
+
+    when: str
+    states: list[str]
+    given: list[str]
+    then: list[str]
+
+
+class LifecycleTimer(TypedDict):
+    """The event that a task gets after a time in a state."""
+
+    state: str
+    after_s: int
+    event: str
+
+
+class LifecycleRounds(TypedDict):
+    """The events that count a round, and the number after which they are refused."""
+
+    events: list[str]
+    limit: int | None
+
+
 class Lifecycle(TypedDict):
+    """A table of transitions. What follows `looks` is empty unless it is a lifecycle of tasks."""
+
+    #: What a task's `lifecycle` is: the name, or `name@version` after the first version.
+    id: str
+    kind: Literal["task", "job", "step", "run"]
     name: str
+    version: int
+    #: Whether it is a part of detent.
+    shipped: bool
     title: str
     states: list[str]
     initial: str
@@ -49,6 +86,19 @@ class Lifecycle(TypedDict):
     rows: list[LifecycleRow]
     meanings: dict[str, str]
     looks: dict[str, str]
+    #: By state, what the task's job does.
+    phases: dict[str, str]
+    #: By state, how the work ended; live states are missing.
+    endings: dict[str, str]
+    #: By state, the title of its column on the board, if it has one of its own.
+    columns: dict[str, str]
+    waits_for_person: list[str]
+    #: The events that create a job.
+    queues: list[str]
+    rules: list[LifecycleRule]
+    timers: list[LifecycleTimer]
+    rounds: LifecycleRounds
+    default_for: list[str]
 
 
 class Appearance(TypedDict):
@@ -65,6 +115,8 @@ class Lifecycles(TypedDict):
     """The lifecycles, and by kind of state its appearance."""
 
     lifecycles: list[Lifecycle]
+    #: By entry point (`add`, `submit`, `schedule`), the id of the lifecycle that it uses.
+    defaults: dict[str, str]
     appearances: dict[str, Appearance]
 
 
@@ -110,6 +162,7 @@ class DiagramArrow(TypedDict):
 class Diagram(TypedDict):
     """The diagram of a lifecycle, in coordinates."""
 
+    id: str
     name: str
     width: float
     height: float

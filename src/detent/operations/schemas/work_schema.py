@@ -330,6 +330,8 @@ class InboxTask(Task):
     """A task that waits for a person, with the legal actions."""
 
     actions: list[Suggestion]
+    #: The events of its lifecycle that the caller may send now.
+    events: list[str]
 
 
 class Inbox(TypedDict):
@@ -386,3 +388,5 @@ class Why(TypedDict):
     since: str
     reasons: list[Reason]
     actions: list[str]
+    #: The events of the task's lifecycle that the caller may send now.
+    events: list[str]
