@@ -52,6 +52,7 @@ ALLOWED = (
     SameName("integrity.audit", "testing.audit", "the second is the assertion of the first"),
     SameName("cli.verify", "integrity.verify", "the command and what it runs"),
     SameName("cli.lifecycle", "kernel.lifecycle", "the command and the type that it shows"),
+    SameName("kernel.decide.lifecycles", "operations.lifecycles", "the operations and their rules"),
     SameName(
         "operations.context",
         "submission.context",

@@ -1,4 +1,4 @@
-"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles. Changes nothing."""
+"""`detent lifecycle`: list, show, draw, export, check and simulate the lifecycles."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -6,6 +6,8 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
+from detent.cli.connection import connect
+from detent.cli.lifecycle_documents import install, migrate, remove
 from detent.cli.output import (
     Cell,
     Group,
@@ -21,7 +23,7 @@ from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.state_mapping import mapped
-from detent.task_lifecycles import SHIPPED, all_lifecycles, find
+from detent.task_lifecycles import SHIPPED, all_lifecycles
 
 FILE_LIMIT_BYTES = 1_000_000
 FORMAT_HINT = "`detent lifecycle export` prints a valid file."
@@ -31,22 +33,40 @@ IGNORED = "ignored"
 
 @click.group(cls=Group)
 def lifecycle() -> None:
-    """Show, draw, export, check and simulate the lifecycles."""
+    """Show, draw, check and simulate lifecycles; install, migrate and remove your own."""
+
+
+for _command in (install, remove, migrate):
+    lifecycle.add_command(_command)
 
 
 @lifecycle.command("list")
 @json_option
 def list_them(as_json: bool) -> None:
-    """List the lifecycles."""
-    names = ("name", "states", "rows", "title")
-    found = [
-        (each.name, len(each.states), len(each.rows), each.title)
-        for each in all_lifecycles().values()
+    """List the lifecycles, and how many tasks have each."""
+    with connect() as detent:
+        found = detent.call("list_lifecycles", counts=True)
+    names = ("name", "states", "rows", "tasks", "title")
+    rows = [
+        (
+            *(each["id"], len(each["states"]), len(each["rows"])),
+            *(found["tasks"].get(each["id"], 0) if each["kind"] == "task" else None, each["title"]),
+        )
+        for each in found["lifecycles"]
     ]
     if as_json:
-        print_json({"items": [dict(zip(names, each, strict=True)) for each in found]})
+        print_json({"items": [dict(zip(names, each, strict=True)) for each in rows]})
         return
-    print_table(names, [tuple(map(str, each)) for each in found])
+    print_table(names, [tuple(map(_plain, each)) for each in rows])
+
+
+def _found(name: str) -> Lifecycle:
+    """A lifecycle of detent, or one that is installed."""
+    known = all_lifecycles().get(normalise(name))
+    if known is not None:
+        return known
+    with connect() as detent:
+        return lifecycle_json.read(detent.call("show_lifecycle", name=name))
 
 
 @lifecycle.command()
@@ -54,7 +74,7 @@ def list_them(as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show the states and transitions of one lifecycle."""
-    found = find(name)
+    found = _found(name)
     if as_json:
         print_json(lifecycle_json.export(found))
         return
@@ -97,9 +117,10 @@ def _plain(value: object) -> str:
 @json_option
 def draw(name: str, kind: str, as_json: bool) -> None:
     """Print a diagram of one lifecycle."""
-    text = diagram(find(name), Format(kind))
+    found = _found(name)
+    text = diagram(found, Format(kind))
     if as_json:
-        print_json({"name": find(name).name, "format": kind, "text": text})
+        print_json({"name": found.name, "format": kind, "text": text})
     else:
         click.echo(text, nl=False)
 
@@ -143,7 +164,7 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
     With --json, strict_state and lenient_state are the states after each event. The exit code is 1
     if an event was refused.
     """
-    found = find(name)
+    found = _found(name)
     steps = _simulate(found, events)
     if as_json:
         keys = [name for name in Step._fields if name != "legal"]

@@ -87,6 +87,11 @@ COMMANDS: Mapping[str, Command] = {
         "Send a named signal to a job, or to the job of a task.",
         WORK,
     ),
+    "send": Command(
+        "detent.cli.lifecycle_documents:send",
+        "Send a task an event of its lifecycle, such as task_approved.",
+        WORK,
+    ),
     "dismiss": Command(
         "detent.cli.task_verbs:dismiss",
         "Stop waiting for failed subtasks, so that their parents continue.",
@@ -277,7 +282,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "lifecycle": Command(
         "detent.cli.lifecycle:lifecycle",
-        "Show, draw, export, check and simulate the lifecycles.",
+        "Show, draw, check and simulate lifecycles; install, migrate and remove your own.",
         DATA,
     ),
     "demo": Command(

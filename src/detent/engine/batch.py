@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from detent import failpoints
 from detent.engine.changeset import ChangeSet
-from detent.engine.loader import LoadRequest, load, load_lifecycles, load_limits
+from detent.engine.loader import LoadRequest, hold_lifecycles, load, load_lifecycles, load_limits
 from detent.engine.plain_jobs import PlainClaims, SetPlan
 from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
@@ -79,6 +79,8 @@ class _Each:
             load_limits(tx, world)
         if wanted.lifecycles:
             load_lifecycles(tx, world)
+        elif wanted.uses_installed:
+            hold_lifecycles(tx, world)
         tx.lock(wanted.tasks, wanted.jobs)
         self.world = load(tx, wanted, world) if requests else world
         self.tasks.update(self.world.tasks)

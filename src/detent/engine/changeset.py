@@ -42,6 +42,7 @@ class ChangeSet:
         self.edits: dict[str, dict[str, Any]] = {}
         self.claimed: set[str] = set()
         self.limits: dict[str, None] = {}
+        self.lifecycles: dict[str, None] = {}
         self.deleted: dict[str, str] = {}
 
     def add(self, draft: Draft) -> None:
@@ -66,6 +67,8 @@ class ChangeSet:
             self.tasks.update(dict.fromkeys(draft.tasks))
         if draft.limits:
             self.limits.update(dict.fromkeys(draft.limits))
+        if draft.installed:
+            self.lifecycles.update(dict.fromkeys(draft.installed))
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
 
@@ -123,7 +126,7 @@ class ChangeSet:
             | {task.id for task in tasks if task.state in world.lifecycle(task).terminal},
             keys=self.keys,
             limits={name: world.limits[name] for name in self.limits},
-            lifecycles=world.installed,
+            lifecycles={name: world.installed[name] for name in self.lifecycles},
             plans=self.plans,
             deleted_tasks=[each for each, kind in deleted.items() if kind == "task"],
             deleted_jobs=[each for each, kind in deleted.items() if kind == "job"],

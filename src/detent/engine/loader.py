@@ -12,6 +12,7 @@ from detent.kernel.retention import Ending
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
+from detent.task_lifecycles import SHIPPED
 
 #: Commands that change nothing but their own job and task.
 NARROW = frozenset(
@@ -61,6 +62,8 @@ class LoadRequest:
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         #: Whether lifecycles are installed or removed.
         self.lifecycles = any(issubclass(kind, LifecycleCommand) for kind in kinds)
+        #: Whether tasks of an installed lifecycle are submitted: it must not be removed meanwhile.
+        self.uses_installed = False
         for command in commands:
             self._add(command)
 
@@ -84,6 +87,7 @@ class LoadRequest:
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
+            self.uses_installed |= command.lifecycle not in SHIPPED
         elif isinstance(command, c.ForkJob):
             self.jobs.add(command.source)
         elif isinstance(command, c.SubmitJob):
@@ -134,9 +138,21 @@ def load_limits(tx: WriteTransaction, world: World) -> None:
 
 
 def load_lifecycles(tx: WriteTransaction, world: World) -> None:
-    """Let no other transaction change lifecycles until this one has ended."""
-    tx.rows_for_update("lifecycles")
+    """Load all lifecycles, and how many tasks have each.
+
+    No other transaction changes lifecycles or submits tasks of them until this one has ended.
+    """
+    world.installed.update(tx.rows_for_update("lifecycles"))
+    world.lifecycles = dict(tx.lifecycles())
     world.versions[e.LIFECYCLES] = tx.version_of(e.LIFECYCLES)
+    mine = {"lifecycle": list(world.installed)}
+    world.tasks_of_lifecycles = tx.count_by(Query("tasks", mine), "lifecycle")
+
+
+def hold_lifecycles(tx: WriteTransaction, world: World) -> None:
+    """Load all lifecycles; a transaction that removes one waits until this one has ended."""
+    tx.rows_held("lifecycles")
+    world.lifecycles = dict(tx.lifecycles())
 
 
 def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) -> World:

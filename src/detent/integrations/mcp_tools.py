@@ -40,6 +40,7 @@ OFFERED = (
     "answer_job",
     "accept_task",
     "reject_task",
+    "send_event",
 )
 LONGEST_WAIT_S = 300
 #: How often a waiting tool looks: soon at first, then less and less often.

@@ -220,9 +220,8 @@ def row_differences(
     if e.SYSTEM not in folded.unread:
         pairs.append(("limit", _limits(folded.limits()), _limits(view.rows("limits"))))
     if not folded.trimmed and e.LIFECYCLES not in folded.unread:
-        installed = folded.world.installed.items()
-        kept = {name: row for name, row in installed if row is not None}
-        pairs.append(("lifecycle", _documents(kept), _documents(view.rows("lifecycles"))))
+        installed = _documents(folded.world.installed)
+        pairs.append(("lifecycle", installed, _documents(view.rows("lifecycles"))))
     for kind, expected, found in pairs:
         yield from _compare(folded, kind, expected, found)
 
@@ -347,7 +346,11 @@ def _found_evidence(rows: Rows, owners: Mapping[str, str]) -> Rows:
 
 
 def _documents(rows: Mapping[str, Any]) -> Rows:
-    return {(e.LIFECYCLES, name): {"document": row["document"]} for name, row in rows.items()}
+    fields = ("document", "removed")
+    return {
+        (e.LIFECYCLES, name): {field: row.get(field) for field in fields}
+        for name, row in rows.items()
+    }
 
 
 def _expected_use(view: ReadTransaction, folded: Folded) -> Rows:

@@ -27,8 +27,10 @@ class EntityStore:
         self.base = base
         #: The lifecycles of tasks, by the id that a task has.
         self.lifecycles: TaskLifecycles = lifecycles if base is None else base.lifecycles
-        #: Rows of lifecycles that were installed, by id; None is one that was removed.
-        self.installed: dict[str, Mapping[str, Any] | None] = {}
+        #: Rows of installed lifecycles, by id.
+        self.installed: dict[str, Mapping[str, Any]] = {}
+        #: Lifecycles that were looked up. What an id means never changes.
+        self._used: dict[str, TaskLifecycle] = {} if base is None else base._used
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
         #: Entities by (kind, job id) and name; None is a part that was removed.
@@ -48,11 +50,14 @@ class EntityStore:
             self.dependents: dict[str, tuple[str, ...]] = {}
             self.children: dict[str, tuple[str, ...]] = {}
             self.resources: dict[str, Resource] = {}
+            #: How many tasks have a lifecycle, by id.
+            self.tasks_of_lifecycles: Mapping[str, int] = {}
         else:
             self.versions = base.versions
             self.dependents = base.dependents
             self.children = base.children
             self.resources = base.resources
+            self.tasks_of_lifecycles = base.tasks_of_lifecycles
 
     # -- lookups -------------------------------------------------------------------------------
 
@@ -74,9 +79,19 @@ class EntityStore:
         found = {**below, **self.tasks}
         return [task for task in found.values() if task.id not in self.gone]
 
+    def installed_row(self, lifecycle_id: str) -> Mapping[str, Any]:
+        row = self.installed.get(lifecycle_id)
+        if row is None and self.base is not None:
+            return self.base.installed_row(lifecycle_id)
+        return {} if row is None else row
+
     def lifecycle(self, task: Task) -> TaskLifecycle:
-        """Return the lifecycle of a task, in the version that it began with."""
-        return known(self.lifecycles, task.lifecycle)
+        """Return the lifecycle of a task, in the version that it follows."""
+        return self._used.get(task.lifecycle) or self.lifecycle_of(task.lifecycle)
+
+    def lifecycle_of(self, lifecycle_id: str) -> TaskLifecycle:
+        found = self._used[lifecycle_id] = known(self.lifecycles, lifecycle_id)
+        return found
 
     def known_limits(self) -> dict[str, Mapping[str, Any]]:
         """Return the pauses and limits that hold, by name."""

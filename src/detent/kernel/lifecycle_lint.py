@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, TaskState, newest
+from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, TaskState, in_use, newest
 
 
 class Flaw(NamedTuple):
@@ -38,7 +38,7 @@ def conflicts(lifecycle: TaskLifecycle, others: TaskLifecycles) -> list[Flaw]:
 
 def _state_conflicts(lifecycle: TaskLifecycle, others: TaskLifecycles) -> Iterator[Flaw]:
     """A name of a state means the same everywhere: lists and the inbox find tasks by it."""
-    for other in others.values():
+    for other in in_use(others):
         for name in lifecycle.by_state.keys() & other.by_state.keys():
             if meant(lifecycle.by_state[name]) != meant(other.by_state[name]):
                 text = (

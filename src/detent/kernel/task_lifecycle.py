@@ -136,8 +136,12 @@ class TaskLifecycle(Lifecycle):
     counterpart: Counterpart | None = None
     #: Whether it is a part of detent. An installed one takes its place as a default.
     shipped: bool = False
+    #: No task can be created with a lifecycle that was removed. Its id is not used for another.
+    removed: bool = field(default=False, compare=False)
     #: For each state that the version before had and this one has not, the state of its tasks.
     migrations: Mapping[str, str] = field(default_factory=dict)
+    #: For each row, the field of the document that it was read from, such as `rows[3]`.
+    row_places: tuple[str, ...] = field(default=(), repr=False, compare=False)
     by_state: Mapping[str, TaskState] = field(init=False, repr=False, compare=False)
     by_trigger: Mapping[Trigger, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
 
@@ -153,6 +157,10 @@ class TaskLifecycle(Lifecycle):
     def id(self) -> str:
         """The value of a task's `lifecycle`; a task stays on the version that it began with."""
         return lifecycle_id(self.name, self.version)
+
+    def place(self, row: int) -> str:
+        """The field of the document from which the row with this index was read."""
+        return self.row_places[row] if row < len(self.row_places) else f"rows[{row}]"
 
     def phase(self, state: str) -> Phase:
         return self.by_state[state].phase
@@ -185,10 +193,15 @@ def known(lifecycles: TaskLifecycles, wanted: str) -> TaskLifecycle:
     return found
 
 
+def in_use(lifecycles: TaskLifecycles) -> list[TaskLifecycle]:
+    """Return the lifecycles that were not removed."""
+    return [each for each in lifecycles.values() if not each.removed]
+
+
 def newest(lifecycles: TaskLifecycles) -> dict[str, TaskLifecycle]:
-    """Return the newest version of each lifecycle, by name."""
+    """Return the newest version of each lifecycle that was not removed, by name."""
     found: dict[str, TaskLifecycle] = {}
-    for each in lifecycles.values():
+    for each in in_use(lifecycles):
         if each.name not in found or found[each.name].version < each.version:
             found[each.name] = each
     return found
@@ -207,7 +220,7 @@ class Choices(NamedTuple):
 def choices(lifecycles: TaskLifecycles) -> Choices:
     by_name = newest(lifecycles)
     defaults = {entry: each for each in by_name.values() for entry in each.default_for}
-    return Choices(lifecycles, by_name, defaults)
+    return Choices({each.id: each for each in in_use(lifecycles)}, by_name, defaults)
 
 
 def state_names(lifecycles: TaskLifecycles, wanted: Callable[[TaskState], bool]) -> list[str]:
@@ -215,5 +228,5 @@ def state_names(lifecycles: TaskLifecycles, wanted: Callable[[TaskState], bool])
 
     A name means the same in all lifecycles, so that tasks can be listed by state alone.
     """
-    states = (state for each in lifecycles.values() for state in each.states)
+    states = (state for each in in_use(lifecycles) for state in each.states)
     return list(dict.fromkeys(state.name for state in states if wanted(state)))

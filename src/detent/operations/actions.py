@@ -50,14 +50,16 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Suggestion(NamedTuple):
-    """An action that would be accepted now, and the id of the task that it applies to."""
+    """An action or event that would be accepted now, and the id of the task that it is for."""
 
     action: str
     id: str
 
     @property
     def command(self) -> str:
-        """The command line that carries the action out."""
+        """The command line that carries the action out; an event of the lifecycle is sent."""
+        if self.action not in VERBS:
+            return f"detent send {self.id} {self.action}"
         value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 

@@ -1,25 +1,19 @@
-"""The installation as a whole: its queue, its health and its lifecycles."""
+"""The installation as a whole: its queue and its health."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, cast
 
-from detent.diagrams.drawing import outline
-from detent.kernel import lifecycle_json
 from detent.kernel.health import Figures, Health, judge
-from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.priority import Priority
-from detent.kernel.state_mapping import mapped
-from detent.kernel.state_shapes import APPEARANCES
-from detent.kernel.task_lifecycle import Phase, TaskState, choices, state_names
+from detent.kernel.task_lifecycle import Phase, TaskState, state_names
 from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.types import Query
-from detent.task_lifecycles import all_lifecycles, find
 from detent.thresholds import thresholds
 
 DAY_US = 86_400_000_000
@@ -100,50 +94,3 @@ def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
         and run["outcome"] != "suspended"
     ]
     return sum(took) // len(took) // 1_000 if took else None
-
-
-# ---- lifecycles ------------------------------------------------------------------------------
-
-
-@operation(Scope.READ, "GET", "/api/lifecycles")
-def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
-    """List the lifecycles of tasks, jobs, plan steps and runs as tables."""
-    looks = {
-        look.value: cast(schemas.Appearance, asdict(each)) for look, each in APPEARANCES.items()
-    }
-    with core.store.read() as view:
-        tasks = dict(view.lifecycles())
-    return {
-        "lifecycles": [_exported(each) for each in all_lifecycles(tasks).values()],
-        "defaults": {entry.value: each.id for entry, each in choices(tasks).defaults.items()},
-        "appearances": looks,
-    }
-
-
-@operation(Scope.READ, "GET", "/api/lifecycles/{name}")
-def show_lifecycle(core: Core, caller: Caller, *, name: str) -> schemas.Lifecycle:
-    """Show one lifecycle as a table."""
-    return _exported(_found(core, name))
-
-
-@operation(Scope.READ, "GET", "/api/lifecycles/{name}/diagram")
-def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> schemas.Diagram:
-    """Show the diagram of a lifecycle: the positions of its states, and the paths of its arrows."""
-    return cast(schemas.Diagram, outline(_found(core, name)))
-
-
-@operation(Scope.READ, "GET", "/api/mapping")
-def state_mapping(core: Core, caller: Caller) -> schemas.Mapping:
-    """Map each task state to the counterpart's state and to the MCP and A2A task states."""
-    with core.store.read() as view:
-        rows = mapped(view.lifecycles().values())
-    return {"items": cast(list[schemas.MappedState], rows)}
-
-
-def _found(core: Core, name: str) -> Lifecycle:
-    with core.store.read() as view:
-        return find(name, view.lifecycles())
-
-
-def _exported(lifecycle: Lifecycle) -> schemas.Lifecycle:
-    return cast(schemas.Lifecycle, lifecycle_json.export(lifecycle))

@@ -48,6 +48,10 @@ BY_STATE = frozenset(
 )
 
 
+#: Events that have operations of their own with another scope than `send_event`.
+OPERATED = frozenset({"task_queued", "task_retried", "task_resumed", "task_cancelled"})
+
+
 def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refused) -> Refused:
     """The refusal with a hint that names only what would be accepted now."""
     if refusal.code not in BY_STATE:
@@ -113,6 +117,8 @@ def send_event(
     seen: int | None = None,
 ) -> schemas.Moved:
     """Send a task an event of its lifecycle."""
+    if event in OPERATED:
+        caller.require(Scope.OPERATE)
     return _done(core, caller, c.SendEvent(task_id, event, comment, seen))
 
 

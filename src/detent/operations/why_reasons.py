@@ -13,7 +13,15 @@ from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
 from detent.kernel.task_lifecycle import Phase
 from detent.limit_config import EVERYTHING
-from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
+from detent.operations.actions import (
+    PERSON,
+    VERBS,
+    Suggestion,
+    actions_on,
+    actions_on_job,
+    events_on,
+    is_spent,
+)
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import FILE, PAUSE_FIELDS
@@ -104,11 +112,12 @@ def why(context: WhyContext, task: Task) -> dict[str, Any]:
     """Every reason why a task is not running, who can clear it, and the legal actions."""
     job = next((job for job, _ in context.view.jobs([task.job_id])), None) if task.job_id else None
     legal = actions_on(context.view, [task])[task.id]
+    possible = [*legal, *events_on(context.view, [task], PERSON)[task.id]]
     return {
         "id": task.id,
         "state": task.state,
         "since": utc(task.state_at),
-        "reasons": [reason.to_schema() for reason in _reasons(context, task, job, legal)],
+        "reasons": [reason.to_schema() for reason in _reasons(context, task, job, possible)],
         "actions": legal,
     }
 
@@ -131,6 +140,7 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
 def legal_actions(context: WhyContext, task: Task) -> list[Suggestion]:
     """The actions that a person can take now, on the task and on the tasks that it waits for."""
     legal = actions_on(context.view, [task])[task.id]
+    legal += events_on(context.view, [task], PERSON)[task.id]
     found = [each for reason in _reasons(context, task, None, legal) for each in reason.actions]
     return list(dict.fromkeys([*found, *(Suggestion(name, task.id) for name in legal)]))
 
@@ -158,7 +168,8 @@ def _reasons(
 
 
 def _suggested(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
-    return tuple(Suggestion(each, task.id) for each in SUGGESTED if each in legal)
+    events = (each for each in legal if each not in VERBS)
+    return tuple(Suggestion(each, task.id) for each in (*events, *SUGGESTED) if each in legal)
 
 
 def _how_text(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:

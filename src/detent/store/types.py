@@ -100,7 +100,7 @@ class Changes(NamedTuple):
     deadlines: Sequence[tuple[str, int | None]] = ()
     keys: Sequence[IdempotencyKey] = ()
     limits: Mapping[str, Any] = {}
-    #: Rows of lifecycles by id; None is one that was removed.
+    #: Rows of lifecycles by id.
     lifecycles: Mapping[str, Any] = {}
     deleted_tasks: Sequence[str] = ()
     deleted_jobs: Sequence[str] = ()

@@ -371,6 +371,20 @@ export type InboxTask = {
   events: Array<string>;
 };
 
+export type InstallLifecycleBody = {
+  document: string | Record<string, unknown>;
+  file?: string;
+};
+
+/** An installed lifecycle. `changed` is false if the same document was installed before. */
+export type InstalledLifecycle = {
+  id: string;
+  name: string;
+  version: number;
+  changed: boolean;
+  search: LifecycleSearch | null;
+};
+
 /** A job with its result or error. */
 export type Job = {
   id: string;
@@ -493,6 +507,14 @@ export type LifecycleRule = {
   then: Array<string>;
 };
 
+/** A search of the states that tasks can reach; `exhausted`: all of them were visited. */
+export type LifecycleSearch = {
+  states: number;
+  max_states: number;
+  depth: number;
+  exhausted: boolean;
+};
+
 /** The event that a task gets after a time in a state. */
 export type LifecycleTimer = {
   state: string;
@@ -504,6 +526,7 @@ export type LifecycleTimer = {
 export type Lifecycles = {
   lifecycles: Array<Lifecycle>;
   defaults: Record<string, string>;
+  tasks: Record<string, number> | null;
   appearances: Record<string, Appearance>;
 };
 
@@ -561,6 +584,20 @@ export type Me = {
   name: string;
   scopes: Array<string>;
   project: string | null;
+};
+
+export type MigrateLifecycleBody = {
+  dry_run?: boolean;
+  after?: string;
+};
+
+/** How many tasks continue under the newest version; `next` is null after the last ones. */
+export type Migrated = {
+  lifecycle: string;
+  dry_run: boolean;
+  migrated: number;
+  stranded: Array<StrandedTask>;
+  next: string | null;
 };
 
 /** The state of a task or job after an action. */
@@ -853,6 +890,12 @@ export type Removed = {
   removed: boolean;
 };
 
+/** The ids of all versions that were removed. */
+export type RemovedLifecycle = {
+  name: string;
+  removed: Array<string>;
+};
+
 export type ReplayWebhookBody = {
   after?: number | null;
   dead?: boolean;
@@ -1106,6 +1149,13 @@ export type Step = {
 
 export type Steps = {
   items: Array<Step>;
+};
+
+/** A task whose state the newest version has not, and which stays on its version. */
+export type StrandedTask = {
+  id: string;
+  state: string;
+  lifecycle: string;
 };
 
 export type SubmitJobBody = {
@@ -1371,6 +1421,7 @@ export interface Operations {
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
   inbox: { takes: { project?: string }; answers: Inbox };
+  install_lifecycle: { takes: object & (InstallLifecycleBody); answers: InstalledLifecycle };
   job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
   job_logs: { takes: { job_id: string; offset?: number }; answers: Output };
@@ -1382,7 +1433,7 @@ export interface Operations {
   list_events: { takes: { after?: number; limit?: number }; answers: Log };
   list_intents: { takes: object; answers: KnownIntents };
   list_jobs: { takes: { state?: string; project?: string; intent?: string; task_id?: string; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "rank" | "-rank" | "id" | "-id"; cursor?: string; limit?: number }; answers: JobPage };
-  list_lifecycles: { takes: object; answers: Lifecycles };
+  list_lifecycles: { takes: { counts?: boolean }; answers: Lifecycles };
   list_limits: { takes: { position?: number; time?: string }; answers: Limits };
   list_projects: { takes: object; answers: Projects };
   list_refused: { takes: object; answers: RefusedRows };
@@ -1394,6 +1445,7 @@ export interface Operations {
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
   list_workers: { takes: object; answers: Workers };
+  migrate_lifecycle: { takes: { name: string } & (MigrateLifecycleBody); answers: Migrated };
   next_times: { takes: { name: string; count?: number }; answers: Times };
   own_evidence: { takes: object & (OwnEvidenceBody); answers: OwnEvidence };
   own_progress: { takes: object & (OwnProgressBody); answers: OwnReport };
@@ -1407,6 +1459,7 @@ export interface Operations {
   put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
   reject_many: { takes: object & (RejectManyBody); answers: ActedOn };
   reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
+  remove_lifecycle: { takes: { name: string }; answers: RemovedLifecycle };
   replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
   resume: { takes: object & (ResumeBody); answers: Limit };
   resume_many: { takes: object & (ResumeManyBody); answers: ActedOn };
@@ -1490,6 +1543,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   fork_job: ["POST", "/api/jobs/{job_id}/fork"],
   health: ["GET", "/api/health"],
   inbox: ["GET", "/api/inbox"],
+  install_lifecycle: ["POST", "/api/lifecycles"],
   job_events: ["GET", "/api/jobs/{job_id}/events"],
   job_evidence: ["GET", "/api/jobs/{job_id}/evidence"],
   job_logs: ["GET", "/api/jobs/{job_id}/logs"],
@@ -1513,6 +1567,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_tokens: ["GET", "/api/tokens"],
   list_webhooks: ["GET", "/api/webhooks"],
   list_workers: ["GET", "/api/workers"],
+  migrate_lifecycle: ["POST", "/api/lifecycles/{name}/migrate"],
   next_times: ["GET", "/api/schedules/{name}/next"],
   own_evidence: ["POST", "/api/run/evidence"],
   own_progress: ["POST", "/api/run/progress"],
@@ -1526,6 +1581,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   put_webhook: ["PUT", "/api/webhooks/{name}"],
   reject_many: ["POST", "/api/many/reject"],
   reject_task: ["POST", "/api/tasks/{task_id}/reject"],
+  remove_lifecycle: ["DELETE", "/api/lifecycles/{name}"],
   replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
   resume: ["POST", "/api/resume"],
   resume_many: ["POST", "/api/many/resume"],

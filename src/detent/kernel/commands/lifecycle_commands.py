@@ -20,7 +20,6 @@ class InstallLifecycle(LifecycleCommand):
 
 @value
 class RemoveLifecycle(LifecycleCommand):
-    """Remove a lifecycle with all its versions. `in_use` is how many tasks have it."""
+    """Remove a lifecycle with all its versions; refused while tasks have it."""
 
     name: str
-    in_use: int = 0

@@ -1,5 +1,7 @@
 """Decides about lifecycles: install, remove, and continue a task under another version."""
 
+from collections.abc import Sequence
+
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -8,18 +10,19 @@ from detent.kernel.commands import lifecycle_commands as lc
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import has_ended
-from detent.kernel.task_lifecycle import TaskLifecycle, newest
+from detent.kernel.task_lifecycle import TaskLifecycle, in_use, newest
 
 
 def install(draft: Draft, command: lc.InstallLifecycle) -> str:
     """Install a lifecycle; return its id. The same document again changes nothing."""
     new = lifecycle_document.read(command.document)
     known = draft.lifecycles.get(new.id)
-    if known == new:
+    if known == new and not known.removed:
         return new.id
-    if known is not None:
+    if known is not None and known != new:
+        was = "was removed; it had" if known.removed else "exists with"
         raise Refused(
-            f"Version {new.version} of the lifecycle {new.name} exists with other content.",
+            f"Version {new.version} of the lifecycle {new.name} {was} other content.",
             code="version_exists",
             hint="A version never changes. Give the document a higher version.",
         )
@@ -49,22 +52,36 @@ def install(draft: Draft, command: lc.InstallLifecycle) -> str:
 
 def remove(draft: Draft, command: lc.RemoveLifecycle) -> list[str]:
     """Remove all versions of a lifecycle; return their ids."""
-    ids = [each.id for each in draft.lifecycles.values() if each.name == command.name]
-    if not ids:
+    found = [each for each in in_use(draft.lifecycles) if each.name == command.name]
+    if not found:
         raise NotFound(
             f"There is no lifecycle {command.name!r}.",
             code="unknown_lifecycle",
             known=newest(draft.lifecycles),
         )
-    if command.in_use:
+    if found[0].shipped:
         raise Refused(
-            f"{command.in_use} tasks have the lifecycle {command.name}.",
+            f"The lifecycle {command.name} is a part of detent and cannot be removed.",
+            code="lifecycle_name_taken",
+        )
+    ids = [each.id for each in found]
+    count = _tasks_of(draft, ids)
+    if count:
+        raise Refused(
+            f"{count} tasks have the lifecycle {command.name}.",
             code="lifecycle_in_use",
-            hint=f"List them: `detent list --lifecycle {command.name}`. Delete them first.",
+            hint=f"List them: `detent tasks --lifecycle {command.name}`. Delete them first.",
+            details={"tasks": count},
         )
     for each in ids:
         draft.emit(e.LIFECYCLES, e.LifecycleRemoved(), each)
     return ids
+
+
+def _tasks_of(draft: Draft, ids: Sequence[str]) -> int:
+    """How many tasks have one of these lifecycles: those of the store, or of earlier commands."""
+    counted = sum(draft.tasks_of_lifecycles.get(each, 0) for each in ids)
+    return counted or sum(task.lifecycle in ids for task in draft.known_tasks())
 
 
 def migrate_task(draft: Draft, command: c.MigrateTask) -> str:

@@ -15,6 +15,7 @@ from detent.kernel.lifecycle import normalise
 from detent.kernel.plan_progress import record_plan_over
 from detent.kernel.predicates import ENDED_JOB, has_ended, has_failed, is_done
 from detent.kernel.priority import priority_from
+from detent.kernel.task_lifecycle import in_use
 
 MAX_DEPTH = 5
 MAX_SUBTASKS = 10_000
@@ -67,11 +68,13 @@ def _options(draft: Draft, command: c.SubmitTask | c.SubmitJob) -> Mapping[str, 
 
 def _task_lifecycle(draft: Draft, given: str) -> str:
     name = normalise(given)
-    if name not in draft.lifecycles:
+    found = draft.lifecycles.get(name)
+    if found is None or found.removed:
+        known = [each.id for each in in_use(draft.lifecycles)]
         raise NotFound(
-            f"There is no lifecycle {given!r} of tasks. Known: {', '.join(draft.lifecycles)}.",
+            f"There is no lifecycle {given!r} of tasks. Known: {', '.join(known)}.",
             code="unknown_lifecycle",
-            known=draft.lifecycles,
+            known=known,
         )
     return name
 

@@ -117,7 +117,53 @@ class Lifecycles(TypedDict):
     lifecycles: list[Lifecycle]
     #: By entry point (`add`, `submit`, `schedule`), the id of the lifecycle that it uses.
     defaults: dict[str, str]
+    #: By id, the number of tasks, if it was asked for.
+    tasks: dict[str, int] | None
     appearances: dict[str, Appearance]
+
+
+class LifecycleSearch(TypedDict):
+    """A search of the states that tasks can reach; `exhausted`: all of them were visited."""
+
+    states: int
+    max_states: int
+    depth: int
+    exhausted: bool
+
+
+class InstalledLifecycle(TypedDict):
+    """An installed lifecycle. `changed` is false if the same document was installed before."""
+
+    id: str
+    name: str
+    version: int
+    changed: bool
+    search: LifecycleSearch | None
+
+
+class RemovedLifecycle(TypedDict):
+    """The ids of all versions that were removed."""
+
+    name: str
+    removed: list[str]
+
+
+class StrandedTask(TypedDict):
+    """A task whose state the newest version has not, and which stays on its version."""
+
+    id: str
+    state: str
+    lifecycle: str
+
+
+class Migrated(TypedDict):
+    """How many tasks continue under the newest version; `next` is null after the last ones."""
+
+    lifecycle: str
+    dry_run: bool
+    migrated: int
+    stranded: list[StrandedTask]
+    next: str | None
 
 
 class MappedState(TypedDict):

@@ -86,7 +86,8 @@ LEFT JOIN LATERAL (
 MERGE INTO active_tasks AS was USING json_populate_recordset(NULL::task_change, :rows) AS given
 ON was.id = given.id
 WHEN MATCHED THEN UPDATE SET
-    state = given.state, state_at = given.state_at, priority = given.priority, jobs = given.jobs,
+    lifecycle = given.lifecycle, state = given.state, state_at = given.state_at,
+    priority = given.priority, jobs = given.jobs,
     job_id = given.job_id, open_dependencies = given.open_dependencies,
     failed_dependency = given.failed_dependency, open_subtasks = given.open_subtasks,
     subtasks = given.subtasks, failed_subtask = given.failed_subtask, blocked_by = given.blocked_by,
@@ -103,7 +104,8 @@ WHEN NOT MATCHED THEN INSERT (id) VALUES (NULL);
 MERGE INTO ended_tasks AS was USING json_populate_recordset(NULL::task_change, :rows) AS given
 ON was.id = given.id
 WHEN MATCHED THEN UPDATE SET
-    state = given.state, state_at = given.state_at, priority = given.priority, jobs = given.jobs,
+    lifecycle = given.lifecycle, state = given.state, state_at = given.state_at,
+    priority = given.priority, jobs = given.jobs,
     job_id = given.job_id, open_dependencies = given.open_dependencies,
     failed_dependency = given.failed_dependency, open_subtasks = given.open_subtasks,
     subtasks = given.subtasks, failed_subtask = given.failed_subtask, blocked_by = given.blocked_by,
@@ -126,7 +128,7 @@ INSERT INTO ended_tasks (
     tags, commits
 )
 SELECT
-    was.id, was.project, was.lifecycle, given.state, given.state_at, was.intent, was.source,
+    was.id, was.project, given.lifecycle, given.state, given.state_at, was.intent, was.source,
     given.priority, was.root_id, was.parent_id, was.depth, given.jobs, given.job_id,
     given.open_dependencies, given.failed_dependency, given.open_subtasks, given.subtasks,
     given.failed_subtask, given.blocked_by, given.retries_left, given.rounds, given.comment,
@@ -156,7 +158,7 @@ INSERT INTO active_tasks (
     tags, commits
 )
 SELECT
-    was.id, was.project, was.lifecycle, given.state, given.state_at, was.intent, was.source,
+    was.id, was.project, given.lifecycle, given.state, given.state_at, was.intent, was.source,
     given.priority, was.root_id, was.parent_id, was.depth, given.jobs, given.job_id,
     given.open_dependencies, given.failed_dependency, given.open_subtasks, given.subtasks,
     given.failed_subtask, given.blocked_by, given.retries_left, given.rounds, given.comment,

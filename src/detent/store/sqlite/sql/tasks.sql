@@ -49,7 +49,7 @@ INSERT INTO ended_tasks (
 
 -- name: update_tasks
 UPDATE active_tasks SET
-    state = :state, state_at = :state_at, priority = :priority, jobs = :jobs, job_id = :job_id,
+    lifecycle = :lifecycle, state = :state, state_at = :state_at, priority = :priority, jobs = :jobs, job_id = :job_id,
     open_dependencies = :open_dependencies, failed_dependency = :failed_dependency, open_subtasks =
     :open_subtasks, subtasks = :subtasks, failed_subtask = :failed_subtask, blocked_by =
     :blocked_by, retries_left = :retries_left, rounds = :rounds, comment = :comment, session_id =
@@ -67,7 +67,7 @@ INSERT INTO ended_tasks (
     tags, commits
 )
 SELECT
-    id, project, lifecycle, :state, :state_at, intent, source, :priority, root_id, parent_id, depth,
+    id, project, :lifecycle, :state, :state_at, intent, source, :priority, root_id, parent_id, depth,
     :jobs, :job_id, :open_dependencies, :failed_dependency, :open_subtasks, :subtasks,
     :failed_subtask, :blocked_by, :retries_left, :rounds, :comment, :session_id, :budget, :spent,
     :cancel_reason, created_by, created_at, depends_on, :settled, :blocked_detail, :answered,
