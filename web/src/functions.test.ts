@@ -5,6 +5,7 @@ import { diffSize, isDiff, readDiff } from "./diff";
 import { asked, kindOf, may, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
 import { codeFrom } from "./session";
+import { RELEASE, REVIEW, TABLES } from "./testing";
 import { bytes, dollars, plain, plural, shortId, shown } from "./text";
 import { coarse, duration, relative } from "./time";
 
@@ -103,15 +104,17 @@ describe("matters", () => {
   const task = (fields: Partial<InboxTask>) =>
     ({ blocked_detail: {}, blocked_by: null, actions: [], ...fields }) as InboxTask;
   test("kinds by state and reason", () => {
-    expect(kindOf(task({ state: "ready" }))).toBe("review");
-    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }))).toBe("confirmation");
-    expect(kindOf(task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
-    expect(kindOf(task({ state: "cancelled" }))).toBe("subtask");
+    expect(kindOf(RELEASE, task({ state: "approval" }))).toBe("review");
+    expect(kindOf(REVIEW, task({ state: "blocked", blocked_by: "needs_user" }))).toBe(
+      "confirmation",
+    );
+    expect(kindOf(REVIEW, task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
+    expect(kindOf(RELEASE, task({ state: "released" }))).toBe("subtask");
   });
   test("what cost its workers their lives is in quarantine", () => {
     for (const stopped of [task({ state: "failed" }), task({ state: "blocked" })]) {
-      expect(kindOf({ ...stopped, error_class: "error" })).toBe("failure");
-      expect(kindOf({ ...stopped, error_class: "lost" })).toBe("quarantine");
+      expect(kindOf(REVIEW, { ...stopped, error_class: "error" })).toBe("failure");
+      expect(kindOf(REVIEW, { ...stopped, error_class: "lost" })).toBe("quarantine");
     }
   });
   test("a verb is offered if the server would accept it for this very task", () => {
@@ -132,12 +135,21 @@ describe("matters", () => {
   test("tasks, questions of jobs alone and refused submissions are one list, oldest first", () => {
     const question = (job_id: string, kind: string, begun_at: string) =>
       ({ job_id, name: "ask", kind, begun_at, intent: "dig" }) as JobQuestion;
-    const items = [task({ id: "t", state: "ready", state_at: "2", title: "", intent: "plan" })];
+    const items = [
+      task({
+        id: "t",
+        lifecycle: "release",
+        state: "approval",
+        state_at: "2",
+        title: "",
+        intent: "plan",
+      }),
+    ];
     const questions = [question("j1", "question", "1"), question("j2", "confirmation", "3")];
     const refused = [
       { id: "7", intent: "bill", operation: "submit_task", refused_at: "4" } as RefusedRow,
     ];
-    const found = waitingIn({ count: 4, items, questions, refused });
+    const found = waitingIn(TABLES, { count: 4, items, questions, refused });
     expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
       ["j1:ask", "question", "dig"],
       ["t", "review", "plan"],

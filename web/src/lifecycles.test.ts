@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { asOf, levelOf, nextState, path } from "./lifecycles";
+import { asOf, columnOf, eventLabel, isUnderReview, nextState, path } from "./lifecycles";
 import { layers, picture } from "./pages/task/plan";
 import { marks, timeline } from "./pages/task/timeline";
-import { event, JOB, REVIEW, TABLES } from "./testing";
+import { event, RELEASE, REVIEW, TABLES } from "./testing";
 
 const EVENTS = [
-  event("t", "task_created"),
+  event("t", "task_created", { lifecycle: "review" }),
   event("t", "task_queued"),
   event("t-j1", "job_created"),
   event("t-j1", "job_running", { run_id: "t-j1-r1" }),
@@ -24,7 +24,7 @@ describe("tables", () => {
     expect(nextState(REVIEW, null, "task_created")).toBe("pending");
   });
   test("which entity an event moves", () => {
-    expect(EVENTS.map((each) => levelOf(TABLES, each))).toEqual([
+    expect(EVENTS.map((each) => TABLES.kindOf(each.name))).toEqual([
       "task",
       "task",
       "job",
@@ -40,20 +40,68 @@ describe("tables", () => {
   });
   test("the way has every move and the loops, not what moves nothing", () => {
     const loop = [event("j", "job_created"), event("j", "job_requeued"), event("j", "job_parked")];
-    expect(path(JOB, loop).map((visit) => [visit.from, visit.event])).toEqual([
+    expect(path(TABLES, "job", loop).map((visit) => [visit.from, visit.event])).toEqual([
       [null, "job_created"],
       ["queued", "job_requeued"],
     ]);
   });
 });
 
+describe("a lifecycle that was installed", () => {
+  const moved = [
+    event("t", "task_created", { lifecycle: "release" }),
+    event("t", "task_queued"),
+    event("t", "task_started"),
+    event("t", "task_ready"),
+    event("t", "task_sent_back", { comment: "again", round: 1 }),
+    event("t", "task_migrated", { lifecycle: "release@2", state: "queued" }),
+    event("t", "task_started"),
+  ];
+  test("tasks move by its own events, and continue under another version", () => {
+    expect(path(TABLES, "task", moved).map((visit) => [visit.table, visit.state])).toEqual([
+      ["release", "draft"],
+      ["release", "queued"],
+      ["release", "building"],
+      ["release", "approval"],
+      ["release", "queued"],
+      ["release@2", "queued"],
+      ["release@2", "building"],
+    ]);
+    const [task] = asOf(TABLES, "t", moved, moved[4]!.position);
+    expect(task).toMatchObject({ kind: "task", table: "release", state: "queued" });
+    const bars = timeline(TABLES, "t", moved).rows[0]!.bars;
+    expect(bars.at(-1)).toMatchObject({ table: "release@2", state: "building", end: null });
+  });
+  test("the newest version of each is offered", () => {
+    expect(TABLES.newest().map((each) => each.id)).toEqual([
+      "review",
+      "release@2",
+      "job",
+      "run",
+      "step",
+    ]);
+    expect(TABLES.versions("release").map((each) => each.version)).toEqual([2, 1]);
+  });
+  test("states with the same column are together; others are named by themselves", () => {
+    expect(RELEASE.states.map((state) => columnOf(RELEASE, state))).toEqual([
+      "draft",
+      "In work",
+      "In work",
+      "approval",
+      "released",
+    ]);
+  });
+  test("a person decides in an idle state that waits for one", () => {
+    expect(RELEASE.states.filter((state) => isUnderReview(RELEASE, state))).toEqual(["approval"]);
+  });
+  test("an event is named by its words", () => {
+    expect(eventLabel("task_sent_back")).toBe("Sent back");
+  });
+});
+
 describe("as of an earlier event", () => {
   const states = (at: number) =>
-    asOf(TABLES, "review", "t", EVENTS, EVENTS[at]!.position).map((each) => [
-      each.level,
-      each.id,
-      each.state,
-    ]);
+    asOf(TABLES, "t", EVENTS, EVENTS[at]!.position).map((each) => [each.kind, each.id, each.state]);
   test("right after the task was queued there is no job", () => {
     expect(states(1)).toEqual([["task", "t", "queued"]]);
   });
@@ -74,7 +122,7 @@ describe("as of an earlier event", () => {
 });
 
 describe("timeline", () => {
-  const drawn = timeline(TABLES, "review", "t", EVENTS);
+  const drawn = timeline(TABLES, "t", EVENTS);
   test("rows in the order of their beginning, waits among them", () => {
     expect(drawn.rows.map((row) => [row.kind, row.label])).toEqual([
       ["task", "task"],
@@ -94,7 +142,7 @@ describe("timeline", () => {
   });
   test("it ends now while work runs, and soon after the last event otherwise", () => {
     expect(drawn.end).toBeNull();
-    const resting = timeline(TABLES, "review", "t", EVENTS.slice(0, 2));
+    const resting = timeline(TABLES, "t", EVENTS.slice(0, 2));
     expect(resting.end).toBeGreaterThan(resting.last);
     expect(resting.end! - resting.last).toBeLessThan(1_000);
   });

@@ -97,4 +97,5 @@ export const linkTo = {
   task: (id: string, tab = "") => `/tasks/${encodeURIComponent(id)}${tab && `/${tab}`}`,
   job: (id: string) => `/jobs/${encodeURIComponent(id)}`,
   run: (id: string) => `/runs/${encodeURIComponent(id)}`,
+  lifecycle: (id: string) => `/lifecycles/${encodeURIComponent(id)}`,
 };

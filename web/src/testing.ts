@@ -1,17 +1,18 @@
 // Shared by unit tests: a small lifecycle table in the format of the server, and events.
 import type { Event, Lifecycle } from "./api/schema";
-import { type Tables, tablesFrom } from "./lifecycles";
+import { Tables, unknownTable } from "./lifecycles";
 
 export function table(
-  name: string,
+  kind: Lifecycle["kind"],
+  id: string,
   states: string[],
   terminal: string[],
   rows: [string | null, string, string][],
   active: string[] = ["running"],
 ): Lifecycle {
   return {
-    name,
-    title: name,
+    ...unknownTable(id),
+    kind,
     states,
     initial: states[0]!,
     terminal,
@@ -24,7 +25,6 @@ export function table(
       extension: false,
       reopens: false,
     })),
-    meanings: {},
     looks: Object.fromEntries(
       states.map((state) => [state, active.includes(state) ? "active" : "waiting"]),
     ),
@@ -32,6 +32,7 @@ export function table(
 }
 
 export const REVIEW = table(
+  "task",
   "review",
   ["pending", "queued", "running", "ready", "blocked", "completed"],
   ["completed"],
@@ -47,6 +48,7 @@ export const REVIEW = table(
 );
 export const JOB = table(
   "job",
+  "job",
   ["queued", "running", "waiting", "completed"],
   ["completed"],
   [
@@ -60,6 +62,7 @@ export const JOB = table(
 );
 export const RUN = table(
   "run",
+  "run",
   ["queued", "running", "succeeded"],
   ["succeeded"],
   [
@@ -68,10 +71,41 @@ export const RUN = table(
     ["running", "run_succeeded", "succeeded"],
   ],
 );
-export const STEP = table("step", ["pending", "running"], [], [[null, "step_pending", "pending"]]);
+export const STEP = table(
+  "step",
+  "step",
+  ["pending", "running"],
+  [],
+  [[null, "step_pending", "pending"]],
+);
+/** A lifecycle from a document, in two versions; two of its states share a column. */
+export const RELEASE: Lifecycle = {
+  ...table(
+    "task",
+    "release",
+    ["draft", "queued", "building", "approval", "released"],
+    ["released"],
+    [
+      [null, "task_created", "draft"],
+      ["draft", "task_queued", "queued"],
+      ["queued", "task_started", "building"],
+      ["building", "task_ready", "approval"],
+      ["approval", "task_approved", "released"],
+      ["approval", "task_sent_back", "queued"],
+    ],
+    ["building"],
+  ),
+  phases: { draft: "idle", queued: "queued", building: "working", approval: "idle" },
+  endings: { released: "done" },
+  columns: { queued: "In work", building: "In work" },
+  waits_for_person: ["approval"],
+  rounds: { events: ["task_sent_back"], limit: 2 },
+};
+export const RELEASE_2: Lifecycle = { ...RELEASE, id: "release@2", version: 2 };
 
-export const TABLES: Tables = tablesFrom({
-  lifecycles: [REVIEW, JOB, RUN, STEP],
+export const TABLES = new Tables({
+  lifecycles: [REVIEW, RELEASE, RELEASE_2, JOB, RUN, STEP],
+  defaults: { submit: "review" },
   appearances: {},
 });
 

@@ -290,7 +290,7 @@ def example(schema: Json, schemas: Json, *, name: str = "", required_only: bool 
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     if "examples" in schema:
         return schema["examples"][0]
-    if name in EXAMPLES and "properties" not in schema and "items" not in schema:
+    if name in EXAMPLES and not {"properties", "items", "enum"} & schema.keys():
         return EXAMPLES[name]
     if "anyOf" in schema:
         return example(schema["anyOf"][-1], schemas)

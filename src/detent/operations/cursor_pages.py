@@ -77,9 +77,12 @@ def task_states(core: Core, wanted: Callable[[TaskState], bool]) -> list[str]:
 
 
 def versions_of(core: Core, given: str) -> list[str]:
-    """The ids of all versions of a lifecycle, by its name."""
+    """The ids of all versions of a lifecycle, by its name, or of one: `name@version`."""
     with core.store.read() as view:
         known = dict(view.lifecycles())
+    exact = {f"{each.name}@{each.version}": each.id for each in known.values()}
+    if normalise(given) in exact:
+        return [exact[normalise(given)]]
     name = check_choice(normalise(given), newest(known), "lifecycle")
     return [each.id for each in known.values() if each.name == name]
 

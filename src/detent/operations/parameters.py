@@ -141,7 +141,7 @@ INPUTS: Mapping[str, Input] = {
     ),
     "reason": _name("The reason, for the record", "no longer wanted"),
     "comment": Input("The review comment; the next run gets it", "Looks good", longest=10_000),
-    "event": _name("An event of the task's lifecycle that people may send", "task_approved"),
+    "event": _name("An event of the task's lifecycle that people may send", "task_cancelled"),
     "seen": Input(
         "The version that was read; if the task has changed since, the request is refused",
         7,

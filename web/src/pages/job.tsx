@@ -8,7 +8,7 @@ import { Diagram, wayKey } from "../ui/diagram";
 import { Loading, Trouble } from "../ui/notes";
 import { Reasons } from "../ui/reasons";
 import { RunMark, StateMark } from "../ui/state";
-import { useTable } from "../ui/tables";
+import { useTables } from "../ui/tables";
 import { Value } from "../ui/value";
 import { Took, When } from "../ui/when";
 
@@ -46,8 +46,8 @@ function Inside({ job }: { job: Job }) {
   const events = useRead("job_events", { job_id: job.id });
   const why = useRead("job_why", { job_id: job.id });
   const runs = useRead("job_runs", { job_id: job.id });
-  const table = useTable("job");
-  const visits = path(table, events.data?.events ?? []);
+  const tables = useTables();
+  const visits = path(tables, "job", events.data?.events ?? []);
   const way = new Set(visits.map((visit) => wayKey(visit.from, visit.event)));
   return (
     <div className="overview">

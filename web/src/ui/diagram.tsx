@@ -20,9 +20,9 @@ const MARGIN = 8;
 export const wayKey = (from: string | null, event: string) => `${from ?? ""}>${event}`;
 
 export function Diagram({ name, ...rest }: Props) {
-  const drawing = useRead("lifecycle_diagram", { name: name as "board" }, { fixed: true });
+  const drawing = useRead("lifecycle_diagram", { name }, { fixed: true });
   if (drawing.error) return <Trouble problem={drawing.error} again={drawing.refetch} />;
-  if (!drawing.data || drawing.data.name !== name) return <Loading what="the diagram" />;
+  if (!drawing.data || drawing.data.id !== name) return <Loading what="the diagram" />;
   return <Picture drawing={drawing.data} name={name} {...rest} />;
 }
 

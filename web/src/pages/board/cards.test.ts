@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Event } from "../../api/schema";
-import { event, REVIEW } from "../../testing";
+import { event, RELEASE, REVIEW } from "../../testing";
 import { type Card, Cards } from "./cards";
 
 beforeEach(() => {
@@ -61,6 +61,25 @@ describe("cards", () => {
     cards.take([event("c", "task_edited", { changes: { priority: "P0", title: "New" } })]);
     vi.advanceTimersByTime(200);
     expect(ids(cards, "pending")).toEqual(["b", "c", "a"]);
+  });
+  test("of states with one column are in it together, whatever events move them", () => {
+    const cards = new Cards(RELEASE, {});
+    cards.take([
+      created("a", { lifecycle: "release" }),
+      created("b", { lifecycle: "release" }),
+      created("c", { lifecycle: "release@2" }),
+      event("a", "task_queued"),
+      event("b", "task_queued"),
+      event("b", "task_started"),
+    ]);
+    cards.flush();
+    expect([ids(cards, "In work"), ids(cards, "draft")]).toEqual([["a", "b"], []]);
+    cards.take([event("b", "task_ready"), event("b", "task_sent_back", { comment: "again" })]);
+    cards.flush();
+    expect(ids(cards, "In work")).toEqual(["a", "b"]);
+    cards.take([event("b", "task_migrated", { lifecycle: "release@2", state: "queued" })]);
+    cards.flush();
+    expect(ids(cards, "In work")).toEqual(["a"]);
   });
   test("a column that nothing touched is the same object, so that it is not drawn again", () => {
     const cards = board();

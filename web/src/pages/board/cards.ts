@@ -1,7 +1,7 @@
 // The cards of the board: loaded page by page, then updated by events.
 import { call } from "../../api/call";
 import type { Event, Lifecycle, Task } from "../../api/schema";
-import { nextState } from "../../lifecycles";
+import { columnOf, nextState } from "../../lifecycles";
 
 export interface Card {
   id: string;
@@ -22,6 +22,7 @@ export interface Filter {
   source?: string;
   priority?: string;
 }
+/** The cards by the title of their column. */
 export type Columns = ReadonlyMap<string, readonly Card[]>;
 
 const PAGE = 1_000;
@@ -47,7 +48,7 @@ function cardFrom(task: Task): Card {
 /** The card of a task that an event has just created; null if it is of another lifecycle. */
 export function cardFromEvent(event: Event, table: Lifecycle): Card | null {
   const data = event.data as Record<string, unknown>;
-  if (data.lifecycle !== table.name) return null;
+  if (data.lifecycle !== table.id) return null;
   return {
     id: event.stream,
     title: String(data.title || data.intent),
@@ -72,9 +73,19 @@ export function fits(card: Card, filter: Filter): boolean {
   );
 }
 
+/** The states of a column. */
+export function statesIn(table: Lifecycle, column: string): string[] {
+  return table.states.filter((state) => columnOf(table, state) === column);
+}
+
+/** Whether what is in a column has ended. */
+export function isEnd(table: Lifecycle, column: string): boolean {
+  return statesIn(table, column).every((state) => table.terminal.includes(state));
+}
+
 /** Who has waited longest comes first; of what has ended, the latest. */
-function order(table: Lifecycle, state: string): (a: Card, b: Card) => number {
-  if (table.terminal.includes(state)) return (a, b) => b.since - a.since;
+function order(table: Lifecycle, column: string): (a: Card, b: Card) => number {
+  if (isEnd(table, column)) return (a, b) => b.since - a.since;
   return (a, b) => (a.priority < b.priority ? -1 : a.priority > b.priority ? 1 : a.since - b.since);
 }
 
@@ -86,10 +97,18 @@ export class Cards {
   private columns = new Map<string, readonly Card[]>();
   loading = true;
 
+  private readonly columnByState: ReadonlyMap<string, string>;
+
   constructor(
     private readonly table: Lifecycle,
     private readonly filter: Filter,
-  ) {}
+  ) {
+    this.columnByState = new Map(table.states.map((state) => [state, columnOf(table, state)]));
+  }
+
+  private column(card: Card): string {
+    return this.columnByState.get(card.state) ?? card.state;
+  }
 
   readonly watch = (watcher: () => void): (() => void) => {
     this.watchers.add(watcher);
@@ -99,8 +118,8 @@ export class Cards {
 
   /** Everything that is alive, and the latest of what has ended. */
   async load(signal: AbortSignal): Promise<void> {
-    const { terminal, states, name } = this.table;
-    const lifecycle = name as "board" | "review";
+    const { terminal, states, name, version } = this.table;
+    const lifecycle = `${name}@${version}`;
     const alive = states.filter((state) => !terminal.includes(state)).join(",");
     const ends = terminal.map(async (state) => {
       const page = await call("list_tasks", {
@@ -146,7 +165,8 @@ export class Cards {
 
   private takeOne(event: Event): void {
     const card = this.cards.get(event.stream);
-    if (event.name === "task_created" && !card) {
+    if (event.name === "task_migrated") this.migrate(event, card);
+    else if (event.name === "task_created" && !card) {
       const made = cardFromEvent(event, this.table);
       if (made && fits(made, this.filter)) this.put(made);
     } else if (!card) return;
@@ -161,6 +181,20 @@ export class Cards {
     }
   }
 
+  /** A task came from another version of its lifecycle, or went to one. */
+  private migrate(event: Event, card: Card | undefined): void {
+    const { lifecycle } = event.data as { lifecycle: string };
+    if (card && lifecycle !== this.table.id) this.drop(card);
+    if (card || lifecycle !== this.table.id) return;
+    call("show_task", { task_id: event.stream }).then(
+      (task) => {
+        const made = cardFrom(task);
+        if (task.lifecycle === this.table.id && fits(made, this.filter)) this.put(made);
+      },
+      () => undefined, // it is deleted, or another project's
+    );
+  }
+
   private edit(card: Card, event: Event): void {
     const { changes } = event.data as { changes: Partial<Card> };
     const next = { ...card };
@@ -173,15 +207,15 @@ export class Cards {
 
   private put(card: Card): void {
     const before = this.cards.get(card.id);
-    if (before) this.stale.add(before.state);
+    if (before) this.stale.add(this.column(before));
     this.cards.set(card.id, card);
-    this.stale.add(card.state);
+    this.stale.add(this.column(card));
     this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }
 
   private drop(card: Card): void {
     this.cards.delete(card.id);
-    this.stale.add(card.state);
+    this.stale.add(this.column(card));
     this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }
 
@@ -189,11 +223,11 @@ export class Cards {
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
-    const fresh = new Map<string, Card[]>([...this.stale].map((state) => [state, []]));
-    for (const card of this.cards.values()) fresh.get(card.state)?.push(card);
+    const fresh = new Map<string, Card[]>([...this.stale].map((column) => [column, []]));
+    for (const card of this.cards.values()) fresh.get(this.column(card))?.push(card);
     this.columns = new Map(this.columns);
-    for (const [state, cards] of fresh) {
-      this.columns.set(state, cards.sort(order(this.table, state)));
+    for (const [column, cards] of fresh) {
+      this.columns.set(column, cards.sort(order(this.table, column)));
     }
     this.stale.clear();
     for (const watcher of this.watchers) watcher();

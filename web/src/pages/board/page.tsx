@@ -1,18 +1,19 @@
-// The board: a column for each state of a task lifecycle; cards move when events arrive.
+// The board of any task lifecycle: columns of its states; cards move when events arrive.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Problem } from "../../api/call";
 import { useRead } from "../../api/hooks";
-import type { Lifecycle } from "../../api/schema";
+import type { Counts, Lifecycle } from "../../api/schema";
+import { columnOf, type Tables } from "../../lifecycles";
 import { feed } from "../../live/feed";
 import { Link, linkTo, useSearch } from "../../router";
 import { plain, words } from "../../text";
 import { Filters } from "../../ui/choice";
-import { Command, Empty, Trouble } from "../../ui/notes";
-import { StateMark } from "../../ui/state";
-import { useLook, useTable } from "../../ui/tables";
+import { Command, Empty, Loading, Trouble } from "../../ui/notes";
+import { Shape, StateMark } from "../../ui/state";
+import { useLook, useTables } from "../../ui/tables";
 import { When } from "../../ui/when";
-import { type Card, Cards, type Filter, MAX_ENDED } from "./cards";
+import { type Card, Cards, type Filter, isEnd, MAX_ENDED, statesIn } from "./cards";
 
 const FILTERS = ["project", "intent", "tag", "source", "priority"] as const;
 const PRIORITIES = ["P0", "P1", "P2", "P3"];
@@ -21,8 +22,14 @@ const CARD_HEIGHT = 78;
 
 export default function Board() {
   const [search, change] = useSearch();
-  const name = search.get("lifecycle") === "board" ? "board" : "review";
-  const table = useTable(name);
+  const tables = useTables();
+  const counts = useRead("counts", {}).data?.lifecycles;
+  // What is shown first stays, however the counts change.
+  const [first, setFirst] = useState<string | null>(null);
+  useEffect(() => {
+    if (counts) setFirst((before) => before ?? firstOf(tables, counts));
+  }, [tables, counts]);
+  const table = tables.byId.get(search.get("lifecycle") ?? first ?? "");
   const filter: Filter = {};
   for (const key of FILTERS) {
     const value = search.get(key);
@@ -32,23 +39,69 @@ export default function Board() {
     <>
       <div className="title-row">
         <h1>Board</h1>
-        <div className="segments" role="group" aria-label="Lifecycle">
-          {(["review", "board"] as const).map((each) => (
-            <button
-              key={each}
-              type="button"
-              aria-pressed={each === name}
-              onClick={() => change({ lifecycle: each === "review" ? null : each })}
-            >
-              {each}
-            </button>
-          ))}
-        </div>
+        {table && (
+          <select
+            className="input small lifecycle-choice"
+            aria-label="Lifecycle"
+            title={plain(table.title)}
+            value={table.id}
+            onChange={(event) => change({ lifecycle: event.target.value })}
+          >
+            {offered(tables, counts ?? {}, table).map((each) => (
+              <option key={each.id} value={each.id}>
+                {nameOf(tables, each)}
+              </option>
+            ))}
+          </select>
+        )}
         <Narrowing filter={filter} change={change} />
       </div>
-      <Columns key={`${name} ${JSON.stringify(filter)}`} table={table} filter={filter} />
+      {table ? (
+        <Columns key={`${table.id} ${JSON.stringify(filter)}`} table={table} filter={filter} />
+      ) : search.get("lifecycle") ? (
+        <Empty title="There is no such lifecycle." />
+      ) : (
+        <Loading what="the board" />
+      )}
     </>
   );
+}
+
+type ByState = Counts["lifecycles"];
+
+function live(counts: ByState, { id, terminal }: Lifecycle): number {
+  const found = Object.entries(counts[id] ?? {}).filter(([state]) => !terminal.includes(state));
+  return found.reduce((sum, [, count]) => sum + count, 0);
+}
+
+/** The lifecycle of submitted tasks; if it has none that are live, the one that has most. */
+function firstOf(tables: Tables, counts: ByState): string {
+  const all = [...tables.byId.values()].filter((each) => each.kind === "task");
+  const usual = all.find((each) => each.id === tables.defaults.submit) ?? all[0]!;
+  if (live(counts, usual)) return usual.id;
+  return all.reduce((most, each) => (live(counts, each) > live(counts, most) ? each : most), usual)
+    .id;
+}
+
+/** The newest version of each lifecycle, and older ones that have tasks. */
+function offered(tables: Tables, counts: ByState, chosen: Lifecycle): Lifecycle[] {
+  return tables
+    .newest()
+    .filter((each) => each.kind === "task")
+    .flatMap(({ name, id }) =>
+      tables
+        .versions(name)
+        .filter(
+          (each) =>
+            each.id === id ||
+            each.id === chosen.id ||
+            Object.values(counts[each.id] ?? {}).some((count) => count > 0),
+        ),
+    );
+}
+
+function nameOf(tables: Tables, { name, version }: Lifecycle): string {
+  return tables.versions(name).length > 1 ? `${words(name)}, version ${version}` : words(name);
 }
 
 type Change = (changes: Record<string, string | null>) => void;
@@ -100,15 +153,15 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
   if (!count && !cards.loading) {
     return (
       <Empty title="No task matches the filters.">
-        <p>Choose the other lifecycle, clear the filters, or submit a task:</p>
+        <p>Choose another lifecycle, clear the filters, or submit a task:</p>
         <Command>detent submit runQA --project demo</Command>
       </Empty>
     );
   }
   return (
     <section className="board" aria-label="Tasks by state" aria-busy={cards.loading}>
-      {table.states.map((state) => (
-        <Column key={state} table={table} state={state} cards={columns.get(state) ?? []} />
+      {[...new Set(table.states.map((state) => columnOf(table, state)))].map((title) => (
+        <Column key={title} table={table} title={title} cards={columns.get(title) ?? []} />
       ))}
     </section>
   );
@@ -130,13 +183,14 @@ function useGaps(act: () => void): void {
 
 interface ColumnProps {
   table: Lifecycle;
-  state: string;
+  title: string;
   cards: readonly Card[];
 }
 
-const Column = memo(function Column({ table, state, cards }: ColumnProps) {
+const Column = memo(function Column({ table, title, cards }: ColumnProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const { look } = useLook(table.name, state);
+  const states = statesIn(table, title);
+  const { look, appearance } = useLook(table.id, states[0]!);
   const virtual = useVirtualizer({
     count: cards.length,
     getScrollElement: () => scroller.current,
@@ -144,11 +198,23 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
     getItemKey: (at) => cards[at]!.id,
     overscan: 4,
   });
-  const full = table.terminal.includes(state) && cards.length >= MAX_ENDED;
+  const full = isEnd(table, title) && cards.length >= MAX_ENDED;
   return (
-    <section className="column" data-state={state} data-look={look} aria-label={words(state)}>
+    <section
+      className="column"
+      data-state={states.join(" ")}
+      data-look={look}
+      aria-label={plain(title)}
+    >
       <h2>
-        <StateMark table={table.name} state={state} quiet />
+        <span
+          className="state quiet"
+          data-look={look}
+          title={states.map((state) => table.meanings[state]).join("; ")}
+        >
+          <Shape name={appearance.shape} />
+          {plain(title)}
+        </span>
         <span className="count">
           {cards.length.toLocaleString("en")}
           {full && "+"}
@@ -159,7 +225,7 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
         ref={scroller}
         tabIndex={0}
         role="group"
-        aria-label={`${words(state)} cards`}
+        aria-label={`${plain(title)} cards`}
       >
         <div className="virtual" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => (
@@ -170,7 +236,10 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
               className="slot"
               style={{ transform: `translateY(${item.start}px)` }}
             >
-              <CardLink card={cards[item.index]!} />
+              <CardLink
+                card={cards[item.index]!}
+                table={states.length > 1 ? table.id : undefined}
+              />
             </div>
           ))}
         </div>
@@ -179,7 +248,13 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
   );
 });
 
-const CardLink = memo(function CardLink({ card }: { card: Card }) {
+interface CardProps {
+  card: Card;
+  /** Its lifecycle, if the column does not tell its state. */
+  table: string | undefined;
+}
+
+const CardLink = memo(function CardLink({ card, table }: CardProps) {
   return (
     <Link to={linkTo.task(card.id)} className="card">
       <span className="card-title">{plain(card.title)}</span>
@@ -189,6 +264,11 @@ const CardLink = memo(function CardLink({ card }: { card: Card }) {
         </span>
         <span className="cut">{plain(card.intent)}</span>
         {card.note && <span className="card-note">{words(card.note)}</span>}
+        {table && !card.note && (
+          <span className="card-note">
+            <StateMark table={table} state={card.state} quiet />
+          </span>
+        )}
       </span>
       <span className="card-line faint">
         <span className="cut">{plain(card.project)}</span>

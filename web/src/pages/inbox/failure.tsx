@@ -1,14 +1,17 @@
 // A task that failed and is not retried, or that is quarantined because workers were lost with it.
 import { useRead } from "../../api/hooks";
-import type { InboxTask, Job } from "../../api/schema";
+import type { InboxTask, Job, Lifecycle } from "../../api/schema";
 import { plural, shown, words } from "../../text";
 import { Trouble } from "../../ui/notes";
+import { useTable } from "../../ui/tables";
 import { Behind } from "./behind";
+import { Choices } from "./choices";
 import { Dismissal } from "./dismissal";
 import { type Kind, may } from "./kinds";
 import { useSettling } from "./settling";
 
 export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
+  const table = useTable(task.lifecycle);
   const jobs = useRead("task_jobs", { task_id: task.id });
   const retry = useSettling("retry_task", "Queued again", task);
   const resume = useSettling("resume_task", "Resumed", task);
@@ -18,7 +21,7 @@ export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
   const only = { task_id: task.id };
   return (
     <>
-      <p className="asked">{whatHappened(task, kind)}</p>
+      <p className="asked">{whatHappened(table, task, kind)}</p>
       {job?.error && <pre className="block">{shown(job.error)}</pre>}
       {job && job.attempt > 0 && <p className="faint">{attempts(job)}</p>}
       <div className="row wrap">
@@ -55,23 +58,26 @@ export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
         )}
       </div>
       {problem && <Trouble problem={problem} />}
+      <Choices task={task} comment="" />
       {may(task, "dismiss") && <Dismissal task={task} main={!may(task, "retry")} />}
       <Behind task={task} />
     </>
   );
 }
 
-function whatHappened(task: InboxTask, kind: Kind): string {
+function whatHappened(table: Lifecycle, task: InboxTask, kind: Kind): string {
   if (kind === "quarantine") {
     return "Several workers were lost while they ran this task. No worker claims it any more. Find the cause before you retry it.";
   }
-  return HAPPENED[task.state] ?? "It failed, and no attempts are left.";
+  const cancelled = table.endings[task.state] === "cancelled";
+  const what = cancelled ? "It was cancelled" : (BY_CLASS[task.error_class ?? ""] ?? "It failed");
+  const ended = table.terminal.includes(task.state);
+  return ended ? `${what} and cannot run again.` : `${what}, and no attempts are left.`;
 }
 
-const HAPPENED: Record<string, string> = {
-  timed_out: "It timed out, and no attempts are left.",
-  cancelled: "It was cancelled and cannot run again.",
-  budget_exceeded: "It exceeded its budget and cannot run again.",
+const BY_CLASS: Record<string, string> = {
+  timeout: "It timed out",
+  budget: "It exceeded its budget",
 };
 
 function attempts(job: Job): string {

@@ -1,5 +1,6 @@
 // The kinds of inbox items, and what each needs from a person.
-import type { Inbox, InboxTask, JobQuestion, RefusedRow } from "../../api/schema";
+import type { Inbox, InboxTask, JobQuestion, Lifecycle, RefusedRow } from "../../api/schema";
+import { isUnderReview, type Tables, unknownTable } from "../../lifecycles";
 
 export type Kind =
   | "question"
@@ -28,12 +29,12 @@ const BY_REASON: Record<string, Kind> = {
   budget: "budget",
 };
 
-/** Ends of a subtask that nothing but a dismissal settles. */
-const FINAL = ["cancelled", "budget_exceeded"];
+type Stopped = Pick<InboxTask, "state" | "blocked_by" | "error_class">;
 
-export function kindOf(task: Pick<InboxTask, "state" | "blocked_by" | "error_class">): Kind {
-  if (task.state === "ready") return "review";
-  if (FINAL.includes(task.state)) return "subtask";
+export function kindOf(table: Lifecycle, task: Stopped): Kind {
+  if (isUnderReview(table, task.state)) return "review";
+  // A subtask that has ended for good: nothing but a dismissal settles it.
+  if (table.terminal.includes(task.state)) return "subtask";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
   // A task with which several workers were lost is quarantined: no worker claims it.
   return task.error_class === "lost" ? "quarantine" : "failure";
@@ -55,10 +56,10 @@ export interface Waiting {
 const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
 
 /** All parts of the inbox as one list, oldest first. */
-export function waitingIn(inbox: Inbox): Waiting[] {
+export function waitingIn(tables: Tables, inbox: Inbox): Waiting[] {
   const tasks = inbox.items.map((task) => ({
     ...task,
-    kind: kindOf(task),
+    kind: kindOf(tables.byId.get(task.lifecycle) ?? unknownTable(task.lifecycle), task),
     since: task.state_at,
     title: titleOf(task),
     about: { task },

@@ -1,5 +1,6 @@
 // The start page: the items that wait for a person, oldest first, with their controls.
 import { useRef } from "react";
+import type { InboxTask } from "../../api/schema";
 import { go, Link } from "../../router";
 import { plain, plural } from "../../text";
 import { useKeys } from "../../ui/keys";
@@ -86,10 +87,7 @@ function press(what: string, how?: "focus"): boolean {
 const KEYS: Record<Kind, [string, string][]> = {
   question: [["enter", "answer"]],
   confirmation: [["enter", "answer"]],
-  review: [
-    ["a", "accept"],
-    ["r", "reject"],
-  ],
+  review: [],
   budget: [["enter", "change the budget"]],
   failure: [["enter", "retry"]],
   quarantine: [["enter", "retry"]],
@@ -99,9 +97,18 @@ const KEYS: Record<Kind, [string, string][]> = {
 
 /** What failed and cannot be run again is dismissed, if a parent waits for it. */
 function keysOf({ kind, about }: Waiting): [string, string][] {
+  if ("task" in about && kind === "review") return keysOfReview(about.task);
   const stuck = "task" in about && ["failure", "quarantine"].includes(kind);
   if (!stuck || may(about.task, "retry")) return KEYS[kind];
   return may(about.task, "dismiss") ? KEYS.subtask : [];
+}
+
+function keysOfReview(task: InboxTask): [string, string][] {
+  const keys: [string, string][] = [];
+  if (may(task, "accept")) keys.push(["a", "accept"]);
+  if (may(task, "reject")) keys.push(["r", "reject"]);
+  if (task.events.length) keys.push(["enter", "choose"]);
+  return keys;
 }
 
 function Hints({ waiting }: { waiting: Waiting }) {

@@ -1,15 +1,20 @@
 // A review: the result and the evidence of the work, earlier rounds, and the decision.
 import { type FormEvent, useState } from "react";
 import { useRead } from "../../api/hooks";
-import type { Task } from "../../api/schema";
+import type { InboxTask, Lifecycle, Task } from "../../api/schema";
+import { eventWords } from "../../lifecycles";
 import { plain } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Trouble } from "../../ui/notes";
+import { useTable } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { When } from "../../ui/when";
+import { Choices, RoundsUsed } from "./choices";
+import { may } from "./kinds";
 import { useSettling } from "./settling";
 
-export function Review({ task }: { task: Task }) {
+export function Review({ task }: { task: InboxTask }) {
+  const table = useTable(task.lifecycle);
   const accept = useSettling("accept_task", "Accepted", task);
   const reject = useSettling("reject_task", "Rejected", task);
   const [comment, setComment] = useState("");
@@ -18,12 +23,15 @@ export function Review({ task }: { task: Task }) {
   const seen = { task_id: task.id, seen: task.version };
   const refuse = (event: FormEvent) => {
     event.preventDefault();
-    reject.mutate({ ...seen, comment: comment || null, run: again });
+    if (!may(task, "reject")) return;
+    const run = again && isQueuedByHand(table, task);
+    reject.mutate({ ...seen, comment: comment || null, run });
   };
   return (
     <>
       <Work task={task} />
       <Rounds task={task} />
+      <RoundsUsed task={task} />
       {(accept.error ?? reject.error) && <Trouble problem={(accept.error ?? reject.error)!} />}
       <form className="verdict" onSubmit={refuse}>
         <label className="field grow">
@@ -37,32 +45,47 @@ export function Review({ task }: { task: Task }) {
           />
         </label>
         <div className="verdict-acts">
-          <label className="check">
-            <input
-              type="checkbox"
-              checked={again}
-              onChange={(event) => setAgain(event.target.checked)}
-            />
-            after a rejection, run again immediately
-          </label>
+          {may(task, "reject") && isQueuedByHand(table, task) && (
+            <label className="check">
+              <input
+                type="checkbox"
+                checked={again}
+                onChange={(event) => setAgain(event.target.checked)}
+              />
+              after a rejection, run again immediately
+            </label>
+          )}
           <div className="row">
-            <button type="submit" className="button danger" disabled={busy}>
-              Reject
-            </button>
-            <button
-              type="button"
-              className="button primary"
-              data-key="accept"
-              disabled={busy}
-              onClick={() => accept.mutate({ ...seen, comment: comment || null })}
-            >
-              Accept
-            </button>
+            {may(task, "reject") && (
+              <button type="submit" className="button danger" disabled={busy}>
+                Reject
+              </button>
+            )}
+            {may(task, "accept") && (
+              <button
+                type="button"
+                className="button primary"
+                data-key="accept"
+                disabled={busy}
+                onClick={() => accept.mutate({ ...seen, comment: comment || null })}
+              >
+                Accept
+              </button>
+            )}
           </div>
+          <Choices task={task} comment={comment} />
         </div>
       </form>
     </>
   );
+}
+
+/** Whether a rejected task waits until it is queued, which can be done along with the rejection. */
+function isQueuedByHand(table: Lifecycle, task: Task): boolean {
+  const rejected = table.rows.find(
+    (row) => row.source === task.state && row.event === "task_rejected",
+  );
+  return table.rows.some((row) => row.source === rejected?.target && row.event === "task_queued");
 }
 
 /** The outcome of the work: its summary or result, and its evidence. */
@@ -103,8 +126,9 @@ function summaryOf(result: unknown): string | null {
 }
 
 function Rounds({ task }: { task: Task }) {
+  const counted = useTable(task.lifecycle).rounds.events;
   const events = useRead("task_events", { task_id: task.id }, { enabled: task.rounds > 0 });
-  const rounds = events.data?.events.filter((event) => event.name === "task_rejected") ?? [];
+  const rounds = events.data?.events.filter((event) => counted.includes(event.name)) ?? [];
   if (!rounds.length) return null;
   return (
     <>
@@ -115,7 +139,8 @@ function Rounds({ task }: { task: Task }) {
           return (
             <li key={event.position}>
               <span className="faint">
-                Round {data.round}, rejected by {plain(event.actor)} <When at={event.at} />
+                Round {data.round}, {eventWords(event.name)} by {plain(event.actor)}{" "}
+                <When at={event.at} />
               </span>
               <p>{data.comment ? plain(data.comment) : "without a comment"}</p>
             </li>

@@ -1,13 +1,17 @@
-// The actions on a task: exactly those that the server says are legal now.
+// The actions on a task, and the events of its lifecycle: exactly those that are legal now.
 import { useState } from "react";
 import { call, type Problem } from "../../api/call";
 import { client, useRead } from "../../api/hooks";
-import type { Task } from "../../api/schema";
+import type { LifecycleRow, Task } from "../../api/schema";
+import { eventLabel } from "../../lifecycles";
 import { Link } from "../../router";
 import { plain } from "../../text";
 import { Dialog } from "../../ui/dialog";
+import { useTable } from "../../ui/tables";
 import { say } from "../../ui/toast";
+import { rowsFor, weight } from "../inbox/choices";
 import { titleOf } from "../inbox/kinds";
+import { Decision } from "./decision";
 
 const DIRECT = {
   run: ["Run", "run_task"],
@@ -20,9 +24,12 @@ export const IN_INBOX = ["answer", "accept", "reject"];
 
 export function Actions({ task }: { task: Task }) {
   const why = useRead("why", { task_id: task.id });
+  const table = useTable(task.lifecycle);
   const [cancelling, setCancelling] = useState(false);
+  const [sending, setSending] = useState<LifecycleRow | null>(null);
   const [busy, setBusy] = useState(false);
   const actions = why.data?.id === task.id ? why.data.actions : [];
+  const events = why.data?.id === task.id ? why.data.events : [];
   const act = async (word: string, verb: () => Promise<unknown>) => {
     setBusy(true);
     try {
@@ -33,8 +40,13 @@ export function Actions({ task }: { task: Task }) {
     }
     setBusy(false);
     setCancelling(false);
+    setSending(null);
     await client.invalidateQueries();
   };
+  const send = (event: string, comment: string | null) =>
+    act(eventLabel(event), () =>
+      call("send_event", { task_id: task.id, event, comment, seen: task.version }),
+    );
   return (
     <div className="row actions">
       {actions.some((action) => IN_INBOX.includes(action)) && (
@@ -57,6 +69,18 @@ export function Actions({ task }: { task: Task }) {
             {DIRECT[action][0]}
           </button>
         ))}
+      {rowsFor(table, task, events).map((row) => (
+        <button
+          key={row.event}
+          type="button"
+          className={`button ${weight(table, row)}`}
+          title={plain(row.why)}
+          disabled={busy}
+          onClick={() => setSending(row)}
+        >
+          {eventLabel(row.event)}
+        </button>
+      ))}
       {actions.includes("cancel") && (
         <button
           type="button"
@@ -66,6 +90,15 @@ export function Actions({ task }: { task: Task }) {
         >
           Cancel
         </button>
+      )}
+      {sending && (
+        <Decision
+          task={task}
+          row={sending}
+          busy={busy}
+          onClose={() => setSending(null)}
+          onSend={(comment) => send(sending.event, comment)}
+        />
       )}
       {cancelling && (
         <Dialog

@@ -17,8 +17,8 @@ export function Gantt({ task }: { task: Task }) {
   const events = useRead("task_events", { task_id: task.id });
   const now = useNow();
   const drawn = useMemo(
-    () => timeline(tables, task.lifecycle, task.id, events.data?.events ?? []),
-    [tables, task.lifecycle, task.id, events.data],
+    () => timeline(tables, task.id, events.data?.events ?? []),
+    [tables, task.id, events.data],
   );
   if (events.error) return <Trouble problem={events.error} again={events.refetch} />;
   if (!events.data) return <Loading what="the timeline" />;
@@ -61,13 +61,7 @@ function Line({ row, start, end }: { row: Row; start: number; end: number }) {
       </span>
       <span className="gantt-track" role="cell">
         {row.bars.map((bar) => (
-          <Span
-            key={`${bar.start} ${bar.state}`}
-            bar={bar}
-            table={row.table}
-            start={start}
-            end={end}
-          />
+          <Span key={`${bar.start} ${bar.state}`} bar={bar} start={start} end={end} />
         ))}
       </span>
     </div>
@@ -76,20 +70,19 @@ function Line({ row, start, end }: { row: Row; start: number; end: number }) {
 
 interface SpanProps {
   bar: Bar;
-  table: string | null;
   start: number;
   end: number;
 }
 
-function Span({ bar, table, start, end }: SpanProps) {
-  const { look, appearance } = useLook(table ?? "", bar.state);
+function Span({ bar, start, end }: SpanProps) {
+  const { look, appearance } = useLook(bar.table ?? "", bar.state);
   const until = bar.end ?? end;
   const span = end - start;
   const lasted = duration((bar.end ?? Date.now()) - bar.start);
   const description = `${words(bar.state)}, ${lasted}${bar.end === null ? " so far" : ""}, by ${bar.event}\n${exactUtc(bar.start)}`;
   return (
     <span
-      className={`bar ${bar.end === null ? "open" : ""} ${table ? "" : "wait"} ${until === bar.start ? "moment" : ""}`}
+      className={`bar ${bar.end === null ? "open" : ""} ${bar.table ? "" : "wait"} ${until === bar.start ? "moment" : ""}`}
       data-look={look}
       title={description}
       style={{
@@ -108,7 +101,7 @@ function Legend({ rows }: { rows: Row[] }) {
   const shown = new Map<string, [string, string]>();
   for (const row of rows) {
     for (const bar of row.bars) {
-      if (row.table) shown.set(`${row.kind} ${bar.state}`, [row.table, bar.state]);
+      if (bar.table) shown.set(`${row.kind} ${bar.state}`, [bar.table, bar.state]);
     }
   }
   return (

@@ -2,7 +2,7 @@
 import { useMemo, useRef } from "react";
 import { useRead } from "../../api/hooks";
 import type { Event, Task } from "../../api/schema";
-import { asOf, levelOf, type Standing, tableOf } from "../../lifecycles";
+import { asOf, type Standing } from "../../lifecycles";
 import { useSearch } from "../../router";
 import { plain, plural, shortId, words } from "../../text";
 import { clockTime, exactUtc, inZone } from "../../time";
@@ -47,7 +47,7 @@ export function History({ task }: { task: Task }) {
 }
 
 function Line({ event, current, onOpen }: { event: Event; current: boolean; onOpen: () => void }) {
-  const level = levelOf(useTables(), event);
+  const kind = useTables().kindOf(event.name);
   const line = useRef<HTMLLIElement>(null);
   useReveal(line, current);
   const time = Date.parse(event.at);
@@ -58,7 +58,7 @@ function Line({ event, current, onOpen }: { event: Event; current: boolean; onOp
         className="event"
         aria-pressed={current}
         onClick={onOpen}
-        data-level={level ?? "fact"}
+        data-level={kind ?? "fact"}
       >
         <time
           dateTime={event.at}
@@ -84,10 +84,10 @@ interface ThenProps {
 function Then({ task, events, event, last }: ThenProps) {
   const tables = useTables();
   const standing = useMemo(
-    () => asOf(tables, task.lifecycle, task.id, events, event.position),
-    [tables, task, events, event],
+    () => asOf(tables, task.id, events, event.position),
+    [tables, task.id, events, event],
   );
-  const own = standing.find((each) => each.level === "task");
+  const own = standing.find((each) => each.kind === "task");
   return (
     <section className="then" aria-label="State after this event">
       <h2>{event.name}</h2>
@@ -102,13 +102,10 @@ function Then({ task, events, event, last }: ThenProps) {
       {own && (
         <p className="row">
           <span>{last ? "The task is" : "The task was"}</span>{" "}
-          <StateMark table={task.lifecycle} state={own.state} />
+          <StateMark table={own.table} state={own.state} />
         </p>
       )}
-      <Standings
-        standing={standing.filter((each) => each.level !== "task")}
-        lifecycle={task.lifecycle}
-      />
+      <Standings standing={standing.filter((each) => each.kind !== "task")} />
       <h3>Event data</h3>
       <Value value={event.data ?? {}} />
       <Whole taskId={task.id} position={event.position} />
@@ -131,17 +128,17 @@ function Whole({ taskId, position }: { taskId: string; position: number }) {
   );
 }
 
-function Standings({ standing, lifecycle }: { standing: Standing[]; lifecycle: string }) {
+function Standings({ standing }: { standing: Standing[] }) {
   if (!standing.length) return <p className="faint">The task had no job yet.</p>;
   return (
     <>
       <p className="faint">{plural(standing.length, "job, step or run", "jobs, steps and runs")}</p>
       <ul className="plain-list">
         {standing.map((each) => (
-          <li key={`${each.level} ${each.id}`} className="row">
-            <StateMark table={tableOf(each.level, lifecycle)} state={each.state} quiet />
+          <li key={`${each.kind} ${each.id}`} className="row">
+            <StateMark table={each.table} state={each.state} quiet />
             <span>
-              {words(each.level)} <span className="mono">{shortId(each.id)}</span>
+              {words(each.kind)} <span className="mono">{shortId(each.id)}</span>
             </span>
             <span className="faint">
               entered <When at={each.since} />

@@ -10,7 +10,7 @@ import { Meter } from "../../ui/meter";
 import { Trouble } from "../../ui/notes";
 import { Reasons } from "../../ui/reasons";
 import { RunMark, StateMark } from "../../ui/state";
-import { useTable } from "../../ui/tables";
+import { useTables } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { Took, When } from "../../ui/when";
 import { IN_INBOX } from "./actions";
@@ -55,9 +55,9 @@ function Why({ task }: { task: Task }) {
 }
 
 function Way({ task, events }: { task: Task; events: Event[] }) {
-  const table = useTable(task.lifecycle);
+  const tables = useTables();
   const own = useMemo(() => events.filter((event) => event.stream === task.id), [events, task.id]);
-  const visits = useMemo(() => path(table, own), [table, own]);
+  const visits = useMemo(() => path(tables, "task", own), [tables, own]);
   const way = useMemo(
     () => new Set(visits.map((visit) => wayKey(visit.from, visit.event))),
     [visits],
@@ -68,7 +68,7 @@ function Way({ task, events }: { task: Task; events: Event[] }) {
         {visits.map((visit) => (
           <li key={visit.position}>
             <Link to={`${linkTo.task(task.id, "history")}?at=${visit.position}`}>
-              <StateMark table={task.lifecycle} state={visit.state} quiet />
+              <StateMark table={visit.table} state={visit.state} quiet />
             </Link>
             <span className="faint">
               <When at={visit.at} />
@@ -184,7 +184,7 @@ function Facts({ task }: { task: Task }) {
     ["source", plain(task.source)],
     [
       "lifecycle",
-      <Link key="lifecycle" to={`/lifecycles/${task.lifecycle}`}>
+      <Link key="lifecycle" to={linkTo.lifecycle(task.lifecycle)}>
         {task.lifecycle}
       </Link>,
     ],

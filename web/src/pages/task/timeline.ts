@@ -1,22 +1,22 @@
 // The rows of a task's timeline, computed from its events: each state with its start and end.
 import type { Event } from "../../api/schema";
-import { type Level, levelOf, nextState, type Tables, tableOf } from "../../lifecycles";
+import { after, isSame, type Kind, subjectOf, type Tables } from "../../lifecycles";
 
 export interface Bar {
   /** Null while it goes on. */
   end: number | null;
   start: number;
   state: string;
+  /** The lifecycle that has the state; none for a wait. */
+  table: string | null;
   /** The event that began it. */
   event: string;
 }
 export interface Row {
-  kind: Level | "wait";
+  kind: Kind | "wait";
   id: string;
   label: string;
   depth: number;
-  /** The lifecycle whose states the bars show; none for a wait. */
-  table: string | null;
   bars: Bar[];
 }
 export interface Timeline {
@@ -38,15 +38,14 @@ class Builder {
 
   constructor(
     private readonly tables: Tables,
-    private readonly lifecycle: string,
     private readonly taskId: string,
   ) {}
 
   take(event: Event): void {
     const at = Date.parse(event.at);
     const data = (event.data ?? {}) as Data;
-    const level = levelOf(this.tables, event);
-    if (level !== null) this.move(level, this.idOf(event, level), event.name, at, data);
+    const kind = this.tables.kindOf(event.name);
+    if (kind !== null) this.move(kind, event, at, data);
     if (event.name === "job_running" && typeof data.run_id === "string")
       this.claim(data.run_id, at);
     if (event.name === "wait_begun") this.begin(event, at, data);
@@ -54,35 +53,31 @@ class Builder {
     if (event.name === "wait_completed") this.end(`wait ${event.stream} ${data.wait}`, at);
   }
 
-  private idOf(event: Event, level: Level): string {
-    if (level === "task") return this.taskId;
-    return level === "job" ? event.stream : (event.subject ?? event.stream);
-  }
-
-  private move(level: Level, id: string, name: string, at: number, data: Data): void {
-    const table = this.tables.byName.get(tableOf(level, this.lifecycle))!;
-    const row = this.row(level, id, labelOf(level, id, data), table.name);
+  private move(kind: Kind, event: Event, at: number, data: Data): void {
+    const id = subjectOf(event, kind, this.taskId);
+    const row = this.row(kind, id, labelOf(kind, id, data));
     const last = row.bars.at(-1);
-    const state = nextState(table, last?.state ?? null, name);
-    if (state === null || state === last?.state) return;
+    const before = last?.table ? { table: last.table, state: last.state } : null;
+    const place = after(this.tables, kind, before, event);
+    if (place === null || isSame(place, before)) return;
     if (last) last.end = at;
-    const ended = table.terminal.includes(state);
-    row.bars.push({ start: at, end: ended ? at : null, state, event: name });
+    const ended = this.tables.byId.get(place.table)?.terminal.includes(place.state);
+    row.bars.push({ ...place, start: at, end: ended ? at : null, event: event.name });
   }
 
   /** A run is recorded by the claim of its job. */
   private claim(runId: string, at: number): void {
-    const table = this.tables.byName.get("run")!;
-    const row = this.row("run", runId, labelOf("run", runId, {}), "run");
+    const { id: table, initial: state } = this.tables.only("run");
+    const row = this.row("run", runId, labelOf("run", runId, {}));
     if (!row.bars.length) {
-      row.bars.push({ start: at, end: null, state: table.initial, event: "job_running" });
+      row.bars.push({ start: at, end: null, table, state, event: "job_running" });
     }
   }
 
   private begin(event: Event, at: number, data: Data): void {
     const kind = String(data.kind ?? "wait");
-    const row = this.row("wait", `${event.stream} ${event.subject}`, `wait: ${kind}`, null);
-    row.bars.push({ start: at, end: null, state: kind, event: event.name });
+    const row = this.row("wait", `${event.stream} ${event.subject}`, `wait: ${kind}`);
+    row.bars.push({ start: at, end: null, table: null, state: kind, event: event.name });
   }
 
   private end(key: string, at: number): void {
@@ -90,18 +85,18 @@ class Builder {
     if (bar && bar.end === null) bar.end = at;
   }
 
-  private row(kind: Row["kind"], id: string, label: string, table: string | null): Row {
+  private row(kind: Row["kind"], id: string, label: string): Row {
     const key = `${kind} ${id}`;
     const found = this.rows.get(key);
     if (found) return found;
     const depth = kind === "task" ? 0 : kind === "job" ? 1 : 2;
-    const made: Row = { kind, id, label, depth, table, bars: [] };
+    const made: Row = { kind, id, label, depth, bars: [] };
     this.rows.set(key, made);
     return made;
   }
 }
 
-function labelOf(level: Level, id: string, data: Data): string {
+function labelOf(level: Kind, id: string, data: Data): string {
   if (level === "task") return "task";
   if (level === "run" && typeof data.step === "string") return `run of ${data.step}`;
   const tail = level === "step" ? id : (id.split("-").at(-1) ?? id);
@@ -109,13 +104,8 @@ function labelOf(level: Level, id: string, data: Data): string {
   return number ? `${level} ${number[1]}` : `${level} ${tail}`;
 }
 
-export function timeline(
-  tables: Tables,
-  lifecycle: string,
-  taskId: string,
-  events: readonly Event[],
-): Timeline {
-  const builder = new Builder(tables, lifecycle, taskId);
+export function timeline(tables: Tables, taskId: string, events: readonly Event[]): Timeline {
+  const builder = new Builder(tables, taskId);
   for (const event of events) builder.take(event);
   const rows = [...builder.rows.values()].filter((row) => row.bars.length);
   const times = rows.flatMap((row) => row.bars.flatMap((bar) => [bar.start, bar.end]));
@@ -125,7 +115,7 @@ export function timeline(
   // A long rest would press everything that happened into a corner: the picture ends before it.
   const working = rows.some((row) => {
     const bar = row.bars.at(-1)!;
-    return bar.end === null && tables.byName.get(row.table ?? "")?.looks[bar.state] === "active";
+    return bar.end === null && tables.byId.get(bar.table ?? "")?.looks[bar.state] === "active";
   });
   const end = working ? null : last + Math.max((last - start) * REST, 1);
   return known.length ? { rows, start, end, last } : { rows, start: 0, end: null, last: 0 };

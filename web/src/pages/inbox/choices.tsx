@@ -1,0 +1,93 @@
+// The events of its lifecycle that a person may send to a task: where each leads, and its button.
+import type { InboxTask, Lifecycle, LifecycleRow, Task } from "../../api/schema";
+import { eventLabel } from "../../lifecycles";
+import { plain, plural } from "../../text";
+import { Trouble } from "../../ui/notes";
+import { StateMark } from "../../ui/state";
+import { useTable } from "../../ui/tables";
+import { useSettling } from "./settling";
+
+interface Props {
+  task: InboxTask;
+  comment: string;
+}
+
+export function Choices({ task, comment }: Props) {
+  const table = useTable(task.lifecycle);
+  const rows = rowsFor(table, task, task.events);
+  if (!rows.length) return null;
+  return (
+    <ul className="choices" aria-label="Decisions">
+      {rows.map((row, index) => (
+        <Choice key={row.event} task={task} row={row} comment={comment} first={index === 0} />
+      ))}
+    </ul>
+  );
+}
+
+interface ChoiceProps extends Props {
+  row: LifecycleRow;
+  first: boolean;
+}
+
+function Choice({ task, row, comment, first }: ChoiceProps) {
+  const table = useTable(task.lifecycle);
+  const send = useSettling("send_event", eventLabel(row.event), task);
+  const { id: task_id, version: seen } = task;
+  return (
+    <li>
+      <button
+        type="button"
+        className={`button ${weight(table, row)}`}
+        data-key={first ? "option" : undefined}
+        disabled={send.isPending}
+        onClick={() => send.mutate({ task_id, seen, event: row.event, comment: comment || null })}
+      >
+        {eventLabel(row.event)}
+      </button>
+      <span>
+        <span className="faint">to</span> <StateMark table={table.id} state={row.target} quiet />
+      </span>
+      <span className="faint">{plain(row.why)}</span>
+      {send.error && <Trouble problem={send.error} />}
+    </li>
+  );
+}
+
+/** The rows of some events from the task's state, in the order of the table. */
+export function rowsFor(table: Lifecycle, task: Task, events: readonly string[]): LifecycleRow[] {
+  return table.rows.filter((row) => row.source === task.state && events.includes(row.event));
+}
+
+/** How a button looks: what completes the task is first, what begins another round warns. */
+export function weight(table: Lifecycle, row: LifecycleRow): string {
+  if (table.endings[row.target] === "done") return "primary";
+  return table.rounds.events.includes(row.event) || row.target in table.endings ? "danger" : "";
+}
+
+/** The limit of rounds: the task's own, or that of its lifecycle. */
+export function roundLimit(table: Lifecycle, task: Task): number | null {
+  const own = (task.options as { max_rounds?: number }).max_rounds;
+  return own ?? table.rounds.limit;
+}
+
+/** How many rounds are used, and which events are refused because none is left. */
+export function RoundsUsed({ task }: { task: Task }) {
+  const table = useTable(task.lifecycle);
+  const limit = roundLimit(table, task);
+  const counted = rowsFor(table, task, table.rounds.events);
+  if (limit === null || !counted.length) return null;
+  if (task.rounds < limit) {
+    return (
+      <p className="faint">
+        {task.rounds} of {plural(limit, "round")} used.
+      </p>
+    );
+  }
+  const names = counted.map((row) => eventLabel(row.event)).join(", ");
+  return (
+    <p className="notice">
+      {task.rounds} of {plural(limit, "round")} used. No round is left, so {names} is refused.
+    </p>
+  );
+}
