@@ -11,7 +11,7 @@ from detent.kernel.lifecycle_lint import (
     other_lifecycles,
     outcome,
     phases,
-    table,
+    state_graph,
     timers_and_rounds,
 )
 from detent.kernel.lifecycle_lint.flaw import Flaw
@@ -21,9 +21,9 @@ from detent.kernel.task_lifecycle import TaskLifecycle
 __all__ = ["CHECKS", "Flaw", "conflicts", "flaws"]
 
 #: A document with unknown names is not checked further: every other check would find them again.
-NAMES: tuple[Callable[[TaskLifecycle], Iterator[Flaw]], ...] = table.NAMES
+NAMES: tuple[Callable[[TaskLifecycle], Iterator[Flaw]], ...] = state_graph.NAMES
 CHECKS: tuple[Callable[[TaskLifecycle], Iterator[Flaw]], ...] = (
-    *table.CHECKS,
+    *state_graph.CHECKS,
     *event_senders.CHECKS,
     *phases.CHECKS,
     *outcome.CHECKS,

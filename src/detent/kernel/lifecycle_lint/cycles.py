@@ -7,7 +7,7 @@ from detent.kernel.lifecycle import Row
 from detent.kernel.lifecycle_lint.flaw import Flaw, people_in, placed_rows
 from detent.kernel.lifecycle_lint.outcome import applies_in, state_after
 from detent.kernel.lifecycle_lint.phases import COMMANDED
-from detent.kernel.lifecycle_lint.table import closure
+from detent.kernel.lifecycle_lint.state_graph import closure
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Predicate, Rule, TaskLifecycle
 
@@ -16,12 +16,12 @@ class Edge(NamedTuple):
     source: str
     target: str
     field: str
-    #: It may be one of a cycle for ever: it creates a job, or a timer causes it.
+    #: It may be one of a cycle without end: it creates a job, or a timer causes it.
     repeats: bool
 
 
 def endless_cycles(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
-    """No cycle of rules and timers goes on for ever: a person or a limit interrupts it."""
+    """No cycle of rules and timers goes on without end: a person or a limit interrupts it."""
     edges = [*_rule_edges(lifecycle), *_timer_edges(lifecycle)]
     for edge in _in_cycles(edges):
         if edge.repeats:
@@ -67,8 +67,8 @@ def people_loops(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
     ]
     for edge in _in_cycles(edges):
         text = (
-            f"People can send a task from {edge.source} to {edge.target} and back for ever. Count "
-            "one of the events in `rounds.events` with a limit, or remove one of the rows."
+            f"People can send a task from {edge.source} to {edge.target} and back without end. "
+            "Count one of the events in `rounds.events` with a limit, or remove one of the rows."
         )
         yield Flaw("people-loop", edge.field, text)
 
