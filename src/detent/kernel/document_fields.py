@@ -21,7 +21,7 @@ def table(given: object, where: str, allowed: Iterable[str] | None = None) -> Ma
         if not isinstance(name, str):
             raise wrong(where, "a table whose names are text", given)
         if known is not None and name not in known:
-            field = f"{where}.{name}"
+            field = f"{where}.{name}" if where else name
             message = f"{field} is not known. Known: {', '.join(known)}."
             raise Invalid(message, field=field, given=name, allowed=known)
     return given

@@ -47,9 +47,11 @@ RULE = ("when", "in", "if", "then")
 TIMER = ("in", "after", "event")
 
 
-def read(given: object, where: str = "") -> TaskLifecycle:
+def read(given: object) -> TaskLifecycle:
     """Return the lifecycle that a document declares."""
-    document = fields.table(given, where or "the document", DOCUMENT)
+    document = fields.table(given, "the document")
+    fields.table(document, "", DOCUMENT)
+    rows, row_places = _rows(document)
     states = _states(document)
     return TaskLifecycle(
         name=_name(_required(document, "name"), "name"),
@@ -59,7 +61,8 @@ def read(given: object, where: str = "") -> TaskLifecycle:
         terminal=tuple(
             name for name, row in _tables(document, "states").items() if row.get("terminal")
         ),
-        rows=_rows(document),
+        rows=rows,
+        row_places=row_places,
         version=fields.whole_number(document.get("version", 1), "version", 1, MAX_VERSION),
         rules=tuple(_rule(row, place) for place, row in _list(document, "rules", MAX_RULES)),
         timers=tuple(_timer(row, place) for place, row in _list(document, "timers", MAX_TIMERS)),
@@ -122,12 +125,17 @@ ENDED_LOOKS: Mapping[Ending, Look] = {
 # ---- rows, rules, timers ---------------------------------------------------------------------
 
 
-def _rows(document: Mapping[str, object]) -> tuple[Row, ...]:
+def _rows(document: Mapping[str, object]) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Return the rows, one for each source, and for each of them its place in the document."""
     listed = _list(document, "rows", MAX_ROWS)
-    found = [row for place, given in listed for row in _row(fields.table(given, place, ROW), place)]
+    found = [
+        (row, place)
+        for place, given in listed
+        for row in _row(fields.table(given, place, ROW), place)
+    ]
     if len(found) > MAX_ROWS:
         raise Invalid(f"rows has {len(found)} rows; at most {MAX_ROWS}.", field="rows")
-    return tuple(found)
+    return tuple(row for row, _ in found), tuple(place for _, place in found)
 
 
 def _row(row: Mapping[str, object], where: str) -> list[Row]:

@@ -138,6 +138,8 @@ class TaskLifecycle(Lifecycle):
     shipped: bool = False
     #: For each state that the version before had and this one has not, the state of its tasks.
     migrations: Mapping[str, str] = field(default_factory=dict)
+    #: For each row, the field of the document that it was read from, such as `rows[3]`.
+    row_places: tuple[str, ...] = field(default=(), repr=False, compare=False)
     by_state: Mapping[str, TaskState] = field(init=False, repr=False, compare=False)
     by_trigger: Mapping[Trigger, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
 
@@ -153,6 +155,10 @@ class TaskLifecycle(Lifecycle):
     def id(self) -> str:
         """The value of a task's `lifecycle`; a task stays on the version that it began with."""
         return lifecycle_id(self.name, self.version)
+
+    def place(self, row: int) -> str:
+        """The field of the document from which the row with this index was read."""
+        return self.row_places[row] if row < len(self.row_places) else f"rows[{row}]"
 
     def phase(self, state: str) -> Phase:
         return self.by_state[state].phase

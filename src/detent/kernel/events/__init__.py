@@ -7,8 +7,8 @@ lifecycles.
 """
 
 # Every name of the modules below is a name of this one: an event is found as `events.RunStarted`.
-from detent.kernel.events.job import *  # noqa: F403
 from detent.kernel.events.installed_lifecycle import *  # noqa: F403
+from detent.kernel.events.job import *  # noqa: F403
 from detent.kernel.events.limit import *  # noqa: F403
 from detent.kernel.events.record import EVENTS as EVENTS
 from detent.kernel.events.record import Event as Event
