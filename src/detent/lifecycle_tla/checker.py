@@ -118,8 +118,8 @@ def _printed(command: list[str], place: Path, limit_s: float) -> str:
         )
     except subprocess.TimeoutExpired:
         raise TooLarge(
-            f"TLC did not finish within {limit_s:g} s. Use smaller bounds: fewer retries or rounds, "
-            "no subtask, no dependency.",
+            f"TLC did not finish within {limit_s:g} s. Use smaller bounds: fewer retries or "
+            "rounds, no subtask, no dependency.",
             limit=int(limit_s),
         ) from None
     return done.stdout + done.stderr

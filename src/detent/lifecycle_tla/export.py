@@ -98,7 +98,7 @@ def _tables(lifecycle: TaskLifecycle) -> Iterator[str]:
     rounds = dict.fromkeys(("task_rejected", *lifecycle.rounds.events))
     yield ROUNDS + f"RoundEvents == {_set(rounds)}"
     yield SENT + f"SentByPeople == {_pairs(lifecycle)}"
-    yield TIMERS + "Timers == <<" + ", ".join(map(_timer, lifecycle.timers)) + ">>"
+    yield TIMERS + "Timers == <<" + ",\n           ".join(map(_timer, lifecycle.timers)) + ">>"
     yield IMMEDIATE + _immediate_retries(lifecycle)
 
 
@@ -113,7 +113,7 @@ RULES = "\\* What the task does when something happens to its job: the first rul
 QUEUES = "\\* The events that create a new job.\n"
 ROUNDS = "\\* The events that count a round.\n"
 SENT = "\\* The document's own events that people may send, and from which states.\n"
-TIMERS = "\\* What the keeper sends to a task that has been in a state for long enough.\n"
+TIMERS = "\\* What the keeper sends to a task after this many seconds in a state.\n"
 IMMEDIATE = "\\* Whether a retry is due without a delay.\n"
 
 
@@ -135,7 +135,9 @@ def _rule(rule: Rule) -> tuple[str, str]:
 
 
 def _timer(timer: Timer) -> str:
-    return f"[state |-> {_text(timer.state)}, event |-> {_text(timer.event)}]"
+    """A timer; its time, in seconds, only says which of two timers is due before the other."""
+    seconds = timer.after_us // 1_000_000
+    return f"[state |-> {_text(timer.state)}, after |-> {seconds}, event |-> {_text(timer.event)}]"
 
 
 def _own(events: Iterable[str]) -> list[str]:

@@ -273,11 +273,15 @@ WaitEnded(w, t) ==
       [] w[t].reason = "none"   -> {Woken(w, t)}
       [] w[t].reason = "lack"   -> {Unblock(w, t)}
       [] OTHER                  -> {}
-Expired(w, t, timer) ==
-    CASE w[t].state # timer.state         -> {}
-      [] timer.event = "task_cancelled"   -> {Cancel(w, t)}
-      [] timer.event \in RoundEvents /\ ~RoundsAreLeft(w, t) -> {}
-      [] OTHER                            -> {Emit(w, t, timer.event, "timer")}
+\* The first of the timers that are due is sent, unless it would count a round over the limit.
+CanExpire(w, t, timer) ==
+    w[t].state = timer.state /\ (timer.event \in RoundEvents => RoundsAreLeft(w, t))
+IsFirst(w, t, i) ==
+    \A j \in 1..(i - 1) : ~(CanExpire(w, t, Timers[j]) /\ Timers[j].after <= Timers[i].after)
+Expired(w, t, i) ==
+    CASE ~CanExpire(w, t, Timers[i]) \/ ~IsFirst(w, t, i) -> {}
+      [] Timers[i].event = "task_cancelled" -> {Cancel(w, t)}
+      [] OTHER -> {Emit(w, t, Timers[i].event, "timer")}
 
 \* ---- the steps --------------------------------------------------------------------------------
 
@@ -307,7 +311,7 @@ Progress(t) == tasks' \in Progressed(tasks, t)
 Crash(t) == tasks' \in Crashed(tasks, t)
 RetryIsDue(t) == tasks' \in Due(tasks, t)
 EndWait(t) == tasks' \in WaitEnded(tasks, t)
-TimerIsDue(t) == \E i \in 1..Len(Timers) : tasks' \in Expired(tasks, t, Timers[i])
+TimerIsDue(t) == \E i \in 1..Len(Timers) : tasks' \in Expired(tasks, t, i)
 
 \* A worker reports in one of these ways, or the keeper reclaims its job.
 EndOfRun(t) == \/ Complete(t) \/ Fail(t) \/ TimeOut(t) \/ Ask(t) \/ WaitForResource(t)
@@ -347,7 +351,7 @@ StepsOf(w, t) ==
            Failed(w, t), TimedOut(w, t), Asked(w, t), Lacking(w, t), Slept(w, t), HandedBack(w, t),
            Progressed(w, t), Crashed(w, t), Due(w, t), WaitEnded(w, t)}
     \cup UNION {Send(w, t, pair[2]) : pair \in SentByPeople}
-    \cup UNION {Expired(w, t, Timers[i]) : i \in 1..Len(Timers)}
+    \cup UNION {Expired(w, t, i) : i \in 1..Len(Timers)}
 
 RECURSIVE Reached(_, _), Leading(_, _, _)
 Reached(known, new) ==
