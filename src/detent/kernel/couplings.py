@@ -69,6 +69,8 @@ DOWN: tuple[Coupling, ...] = (
     # A queued task, and what it depends on.
     Coupling(e.TaskQueued, given.a_dependency_is_open, tree.block_on_dependency),
     Coupling(e.TaskQueued, given.a_dependency_has_failed, tree.cancel_dependent_job),
+    Coupling(e.TaskMoved, given.was_queued_before_dependency, tree.block_on_dependency),
+    Coupling(e.TaskMoved, given.was_queued_after_failed_dependency, tree.cancel_dependent_job),
     # A task, and its subtasks.
     Coupling(e.TaskCancelRequested, given.has_subtasks, cancellation.cancel_subtasks),
     Coupling(e.TaskCancelled, given.has_subtasks, cancellation.cancel_subtasks),

@@ -176,6 +176,14 @@ def a_dependency_has_failed(draft: Draft, record: e.Record) -> bool:
     return waits and bool(failed_dependencies(draft, task))
 
 
+def was_queued_before_dependency(draft: Draft, record: e.Record) -> bool:
+    return needs_a_new_job(draft, record) and a_dependency_is_open(draft, record)
+
+
+def was_queued_after_failed_dependency(draft: Draft, record: e.Record) -> bool:
+    return needs_a_new_job(draft, record) and a_dependency_has_failed(draft, record)
+
+
 def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
     task = draft.task(record.stream)
     return (

@@ -123,7 +123,8 @@ def _task_rejected(task: Task, event: e.TaskRejected, at: int, state: str) -> Ta
 
 @on(e.TaskMoved)
 def _task_moved_as_declared(task: Task, event: e.TaskMoved, at: int, state: str) -> Task:
-    moved = _with_job(_moved(task, at, state), event.job_id)
+    """Remove a cancel request that came too late: the job has ended."""
+    moved = _with_job(_moved(task, at, state)._replace(cancel_reason=None), event.job_id)
     if event.round is not None:
         moved = moved._replace(rounds=event.round)
     return moved if event.comment is None else moved._replace(comment=event.comment)
