@@ -46,17 +46,12 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.JobCompleted, given.has_parent_job, tree.signal_parent_job),
     Coupling(e.JobFailed, given.has_parent_job, tree.signal_parent_job),
     # A task that ended, and the tasks above it.
-    *(Coupling(event, given.subtask_is_done, tree.count_done_subtask) for event in MOVES),
-    *(Coupling(event, given.subtask_has_failed, tree.count_failed_subtask) for event in MOVES),
+    *(Coupling(event, given.is_an_ended_subtask, tree.count_ended_subtask) for event in MOVES),
     Coupling(e.SubtaskDone, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskHandled, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskDismissed, given.was_the_last_subtask, tree.finish_parent),
     # A task that ended, and the tasks that depend on it.
-    *(Coupling(event, given.is_done_with_dependents, tree.mark_dependency_done) for event in MOVES),
-    *(
-        Coupling(event, given.has_failed_with_dependents, tree.mark_dependency_failed)
-        for event in MOVES
-    ),
+    *(Coupling(event, given.has_ended_with_dependents, tree.mark_dependency) for event in MOVES),
     Coupling(e.DependencyDone, given.dependencies_are_done, tree.unblock_dependent),
     Coupling(e.DependencyFailed, given.a_dependency_has_failed, tree.cancel_dependent_job),
 )

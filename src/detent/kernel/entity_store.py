@@ -29,6 +29,8 @@ class EntityStore:
         self.lifecycles: TaskLifecycles = lifecycles if base is None else base.lifecycles
         #: Rows of lifecycles that were installed, by id; None is one that was removed.
         self.installed: dict[str, Mapping[str, Any] | None] = {}
+        #: Lifecycles that were looked up. What an id means never changes.
+        self._used: dict[str, TaskLifecycle] = {} if base is None else base._used
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
         #: Entities by (kind, job id) and name; None is a part that was removed.
@@ -75,8 +77,12 @@ class EntityStore:
         return [task for task in found.values() if task.id not in self.gone]
 
     def lifecycle(self, task: Task) -> TaskLifecycle:
-        """Return the lifecycle of a task, in the version that it began with."""
-        return known(self.lifecycles, task.lifecycle)
+        """Return the lifecycle of a task, in the version that it follows."""
+        return self._used.get(task.lifecycle) or self.lifecycle_of(task.lifecycle)
+
+    def lifecycle_of(self, lifecycle_id: str) -> TaskLifecycle:
+        found = self._used[lifecycle_id] = known(self.lifecycles, lifecycle_id)
+        return found
 
     def known_limits(self) -> dict[str, Mapping[str, Any]]:
         """Return the pauses and limits that hold, by name."""

@@ -125,26 +125,15 @@ def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
     return in_work(draft, task) and draft.job(task.job_id).state == "completed"
 
 
-def subtask_is_done(draft: Draft, record: e.Record) -> bool:
+def is_an_ended_subtask(draft: Draft, record: e.Record) -> bool:
     task = draft.task(record.stream)
-    return task.parent_id is not None and is_done(draft, task)
+    return task.parent_id is not None and draft.ending(task) is not None
 
 
-def subtask_has_failed(draft: Draft, record: e.Record) -> bool:
-    task = draft.task(record.stream)
-    return task.parent_id is not None and has_failed(draft, task)
-
-
-def is_done_with_dependents(draft: Draft, record: e.Record) -> bool:
-    return has_dependents(draft, record) and is_done(draft, draft.task(record.stream))
-
-
-def has_failed_with_dependents(draft: Draft, record: e.Record) -> bool:
-    return has_dependents(draft, record) and has_failed(draft, draft.task(record.stream))
-
-
-def has_dependents(draft: Draft, record: e.Record) -> bool:
-    return bool(draft.dependents.get(record.stream))
+def has_ended_with_dependents(draft: Draft, record: e.Record) -> bool:
+    if not draft.dependents.get(record.stream):
+        return False
+    return draft.ending(draft.task(record.stream)) is not None
 
 
 def has_ended(draft: Draft, task: Task) -> bool:

@@ -7,10 +7,18 @@ the log when rows are rebuilt.
 
 from collections.abc import Iterable
 
+from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel import lifecycle_document
 from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
-from detent.kernel.evolve import evolve_job, evolve_limits, evolve_run, evolve_step, evolve_task
+from detent.kernel.evolve import (
+    evolve_job,
+    evolve_limits,
+    evolve_run,
+    evolve_step,
+    evolve_task,
+    task_created,
+)
 from detent.kernel.projections import PROJECTIONS
 
 __all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
@@ -27,7 +35,7 @@ class World(EntityStore):
         if level == "job":
             self.jobs[stream] = evolve_job(self.find_job(stream), record)
         elif level == "task":
-            self.tasks[stream] = evolve_task(self.lifecycles, self.find_task(stream), record)
+            self._apply_to_task(record)
         elif level == RUNS and subject is not None:
             run = evolve_run(self.part(RUNS, stream, subject), record)
             self.put_part(RUNS, stream, subject, run)
@@ -40,6 +48,19 @@ class World(EntityStore):
         project = PROJECTIONS.get(type(event))
         if project is not None:
             project(self, record, event)
+
+    def _apply_to_task(self, record: e.Record) -> None:
+        task, event = self.find_task(record.stream), record.event
+        if task is not None:
+            self.tasks[record.stream] = evolve_task(self.lifecycle(task), task, record)
+        elif isinstance(event, e.TaskCreated):
+            lifecycle = self.lifecycle_of(event.lifecycle)
+            self.tasks[record.stream] = task_created(lifecycle, record, event)
+        else:
+            raise Broken(
+                f"the stream of task {record.stream} begins with {event.name}, not with "
+                "task_created"
+            )
 
     def _install(self, record: e.Record) -> None:
         """Add or remove a lifecycle."""

@@ -9,6 +9,13 @@ from detent.kernel.evolve.job import evolve_job
 from detent.kernel.evolve.limit import evolve_limits
 from detent.kernel.evolve.run import evolve_run
 from detent.kernel.evolve.step import evolve_step
-from detent.kernel.evolve.task import evolve_task
+from detent.kernel.evolve.task import evolve_task, task_created
 
-__all__ = ["evolve_job", "evolve_limits", "evolve_run", "evolve_step", "evolve_task"]
+__all__ = [
+    "evolve_job",
+    "evolve_limits",
+    "evolve_run",
+    "evolve_step",
+    "evolve_task",
+    "task_created",
+]

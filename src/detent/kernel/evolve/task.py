@@ -1,32 +1,24 @@
 """How events change a task."""
 
-from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel.entities import NOTHING, Task
 from detent.kernel.evolve.table import CHANGES, next_state, on
-from detent.kernel.task_lifecycle import TaskLifecycles, known
+from detent.kernel.task_lifecycle import TaskLifecycle
 
 
-def evolve_task(lifecycles: TaskLifecycles, task: Task | None, record: e.Record) -> Task:
-    if task is None:
-        return task_created(lifecycles, record)
+def evolve_task(lifecycle: TaskLifecycle, task: Task, record: e.Record) -> Task:
     event = record.event
-    state = next_state(known(lifecycles, task.lifecycle), task.state, event)
+    state = next_state(lifecycle, task.state, event)
     changed: Task = CHANGES[type(event)](task, event, record.at, state)
     return changed
 
 
-def task_created(lifecycles: TaskLifecycles, record: e.Record) -> Task:
-    event = record.event
-    if not isinstance(event, e.TaskCreated):
-        raise Broken(
-            f"the stream of task {record.stream} begins with {event.name}, not with task_created"
-        )
+def task_created(lifecycle: TaskLifecycle, record: e.Record, event: e.TaskCreated) -> Task:
     return Task(
         id=record.stream,
         project=event.project,
         lifecycle=event.lifecycle,
-        state=known(lifecycles, event.lifecycle).initial,
+        state=lifecycle.initial,
         state_at=record.at,
         intent=event.intent,
         source=event.source,

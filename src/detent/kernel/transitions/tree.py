@@ -9,7 +9,7 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.outcome_rules import follow
-from detent.kernel.predicates import was_settled
+from detent.kernel.predicates import is_done, was_settled
 from detent.kernel.task_lifecycle import Trigger
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.transitions.waits import deliver_signal, end_value
@@ -23,17 +23,13 @@ def signal_parent_job(draft: Draft, record: e.Record) -> None:
     deliver_signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", value)
 
 
-def count_done_subtask(draft: Draft, record: e.Record) -> None:
+def count_ended_subtask(draft: Draft, record: e.Record) -> None:
+    """Record the end in every task above that waits, and signal the job of the parent."""
     task = draft.task(record.stream)
+    done = is_done(draft, task)
     for ancestor in _counting_ancestors(draft, task):
-        draft.emit(ancestor.id, e.SubtaskDone(task.id))
-    _signal_job_of_parent(draft, task)
-
-
-def count_failed_subtask(draft: Draft, record: e.Record) -> None:
-    task = draft.task(record.stream)
-    for ancestor in _counting_ancestors(draft, task):
-        draft.emit(ancestor.id, e.SubtaskFailed(task.id, task.state))
+        failed = e.SubtaskFailed(task.id, task.state)
+        draft.emit(ancestor.id, e.SubtaskDone(task.id) if done else failed)
     _signal_job_of_parent(draft, task)
 
 
@@ -59,15 +55,13 @@ def finish_parent(draft: Draft, record: e.Record) -> None:
 # ---- dependents ------------------------------------------------------------------------------
 
 
-def mark_dependency_done(draft: Draft, record: e.Record) -> None:
+def mark_dependency(draft: Draft, record: e.Record) -> None:
+    """Record the end in every task that depends on the ended one."""
+    task = draft.task(record.stream)
+    done = is_done(draft, task)
     for dependent in _dependents(draft, record):
-        draft.emit(dependent.id, e.DependencyDone(record.stream))
-
-
-def mark_dependency_failed(draft: Draft, record: e.Record) -> None:
-    state = draft.task(record.stream).state
-    for dependent in _dependents(draft, record):
-        draft.emit(dependent.id, e.DependencyFailed(record.stream, state))
+        failed = e.DependencyFailed(task.id, task.state)
+        draft.emit(dependent.id, e.DependencyDone(task.id) if done else failed)
 
 
 def _dependents(draft: Draft, record: e.Record) -> list[Task]:
