@@ -87,7 +87,7 @@ def test_states_are_set_and_have_exit_codes(
 
 
 def test_webhooks_take_its_events(detent: OperationsClient) -> None:
-    hook = {"name": "chat", "url": "https://example.org/hook"}
+    hook: dict[str, Any] = {"name": "chat", "url": "https://example.org/hook"}
     made = detent.call("put_webhook", **hook, events=["task_approved"])
     assert made["events"] == ["task_approved"]
     with pytest.raises(DetentError):
@@ -97,8 +97,8 @@ def test_webhooks_take_its_events(detent: OperationsClient) -> None:
 def test_a_schedule_does_not_overlap_work_and_does_not_wait_for_people(
     detent: OperationsClient,
 ) -> None:
-    given = {"name": "nightly", "intent": "build", "every_s": 60, "lifecycle": "delivery"}
-    detent.call("put_schedule", **given)
+    given: dict[str, Any] = {"name": "nightly", "intent": "build", "every_s": 60}
+    detent.call("put_schedule", **given, lifecycle="delivery")
     scheduler.run(detent.core)
     fired = []
     for _ in range(3):
