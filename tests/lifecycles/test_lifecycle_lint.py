@@ -8,6 +8,7 @@ import pytest
 from detent.kernel import lifecycle_lint
 from detent.kernel.lifecycle_lint import Flaw
 from detent.kernel.task_lifecycle import TaskLifecycle
+from detent.lifecycle_search.properties import PROPERTIES
 from detent.task_lifecycles import SHIPPED
 from detent.task_lifecycles.document_file import located, read_document
 
@@ -298,6 +299,9 @@ def test_every_rule_has_a_defect() -> None:
         for name in re.findall(r'Flaw\(\s*"([a-z-]+)"', source.read_text(encoding="utf-8"))
     }
     assert named == {name for name, _, _ in DEFECTS} | {"state-meaning", "migrate"}
+    page = Path(__file__).parents[2] / "docs/reference/lifecycle-checks.md"
+    listed = re.findall(r"^\| `([a-z-]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted([*named, *PROPERTIES])
 
 
 @pytest.mark.parametrize("name", SHIPPED)

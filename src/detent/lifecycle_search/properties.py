@@ -4,7 +4,6 @@ None of them calls a decision of the kernel, so that an error there cannot hide 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -13,14 +12,17 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Phase, TaskLifecycle
+from detent.lifecycle_search.followed_rules import rules_are_followed
 from detent.lifecycle_search.scenario import WORKER, Action
-from detent.lifecycle_search.search_state import SearchState, job_of
+from detent.lifecycle_search.search_state import job_of
+from detent.lifecycle_search.search_step import Break, Step, round_limit
 
 #: The properties by name, with what each of them promises.
 PROPERTIES: Mapping[str, str] = {
     "report": "No report of a worker that has claimed the job is refused.",
     "table": "No event is sent or emitted that the table does not have.",
     "phase": "The phase of a task's state fits its job.",
+    "rule": "The first rule that applies is followed.",
     "final": "A terminal state is never left.",
     "cancel": "A cancel leads to an end, and reaches the job.",
     "rounds": "The limit of rounds holds.",
@@ -40,21 +42,6 @@ BLOCKED_AFTER: Mapping[str, frozenset[str]] = {
     "failed": frozenset({"error", "budget"}),
     "cancelled": frozenset({"dependency"}),
 }
-
-
-class Break(NamedTuple):
-    """A property that does not hold, and what happened instead."""
-
-    property: str
-    text: str
-
-
-class Step(NamedTuple):
-    lifecycle: TaskLifecycle
-    before: SearchState
-    action: Action
-    records: list[e.Record]
-    after: SearchState
 
 
 def refused(action: Action, error: Exception) -> Break | None:
@@ -97,6 +84,10 @@ def phases_fit(step: Step) -> Iterator[Break]:
         if job_state not in FITTING[phase] or not _reason_fits(task, phase, job_state):
             what = "no job" if job_state is None else f"a job that is {job_state}"
             yield Break("phase", f"The state {task.state} has the phase {phase} and {what}.")
+    for job in step.after.world.jobs.values():
+        current = step.after.world.tasks[job.task_id or ""].job_id == job.id
+        if not current and job.state not in ENDED_JOB:
+            yield Break("phase", "The task has a new job while the job before it is live.")
 
 
 def _reason_fits(task: Task, phase: Phase, job_state: str | None) -> bool:
@@ -140,14 +131,9 @@ def _cancelled_jobs(step: Step) -> Iterator[Job]:
 
 def rounds_are_limited(step: Step) -> Iterator[Break]:
     for name, count in step.after.rounds.items():
-        limit = _round_limit(step.lifecycle, step.after.world.tasks[name])
+        limit = round_limit(step.lifecycle, step.after.world.tasks[name])
         if limit is not None and count > limit:
             yield Break("rounds", f"The task has had {count} rounds; its limit is {limit}.")
-
-
-def _round_limit(lifecycle: TaskLifecycle, task: Task) -> int | None:
-    own: int | None = task.options.get("max_rounds")
-    return lifecycle.rounds.limit if own is None else own
 
 
 def settled_parents_finish(step: Step) -> Iterator[Break]:
@@ -163,5 +149,6 @@ CHECKS: tuple[Callable[[Step], Iterator[Break]], ...] = (
     cancels_lead_to_an_end,
     phases_fit,
     rounds_are_limited,
+    rules_are_followed,
     settled_parents_finish,
 )

@@ -5,15 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detent.kernel.decide import decide
+from detent.kernel.lifecycle_lint.state_graph import unknown_states
 from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.world import World
-from detent.lifecycle_search.properties import (
-    Break,
-    Step,
-    broken,
-    has_ended,
-    refused,
-)
+from detent.lifecycle_search.properties import broken, has_ended, refused
 from detent.lifecycle_search.scenario import PERSON, START_US, Action, Scenario, scenarios
 from detent.lifecycle_search.search_state import (
     SearchState,
@@ -22,6 +17,7 @@ from detent.lifecycle_search.search_state import (
     rounds_after,
     world_after,
 )
+from detent.lifecycle_search.search_step import Break, Step
 from detent.lifecycle_search.trail import Trail
 
 MAX_STATES = 20_000
@@ -59,16 +55,20 @@ class SearchResult(NamedTuple):
 
 def search(lifecycle: TaskLifecycle, max_states: int = MAX_STATES) -> SearchResult:
     """Visit every state that tasks of the lifecycle can reach, at most `max_states` of them."""
+    unknown = next(unknown_states(lifecycle), None)
+    if unknown is not None:
+        violation = Violation("table", f"{unknown.field}: {unknown.text}", "no search", [])
+        return SearchResult(0, 0, False, max_states, violation)
     states = depth = 0
     exhausted = True
     for scenario in scenarios(lifecycle):
         found = _Exploration(scenario)
-        violation = found.explore(max_states - states)
+        broken_by = found.explore(max_states - states)
         states += found.visited
         depth = max(depth, found.depth)
         exhausted = exhausted and not found.open
-        if violation is not None:
-            return SearchResult(states, depth, exhausted, max_states, violation)
+        if broken_by is not None:
+            return SearchResult(states, depth, exhausted, max_states, broken_by)
     return SearchResult(states, depth, exhausted, max_states, None)
 
 
