@@ -101,15 +101,17 @@ def _require_new(view: ReadTransaction, archive: Archive, events: list[LoggedEve
         )
 
 
-def _require_lifecycles(tx: WriteTransaction, records: list[e.Record]) -> None:
-    """Refuse a task whose lifecycle is not installed here: its state would mean nothing."""
-    known = dict(tx.lifecycles())
+def _require_lifecycles(tx: WriteTransaction, archive: Archive, records: list[e.Record]) -> None:
+    """Refuse a task whose lifecycle is not installed here, or is another one here."""
+    here, there = dict(tx.lifecycles()), archive.lifecycles()
+    known = {name: each for name, each in here.items() if there.get(name, each) == each}
     for record in records:
         if isinstance(record.event, e.TaskCreated | e.TaskMigrated):
             wanted = record.event.lifecycle
             if wanted not in known:
                 raise NotFound(
-                    f"The task {record.stream} has the lifecycle {wanted}, which is not installed.",
+                    f"The task {record.stream} has the lifecycle {wanted}, which is not installed, "
+                    "or with other content.",
                     code="unknown_lifecycle",
                     hint="Install its document first: `detent lifecycle install FILE`.",
                     known=known,
@@ -137,7 +139,7 @@ def _append(
 ) -> bool:
     _require_new(tx, archive, events)
     records = [read_record(logged) for logged in events]
-    _require_lifecycles(tx, records)
+    _require_lifecycles(tx, archive, records)
     change_set = ChangeSet(World(lifecycles=tx.lifecycles()), 0, tx.now())
     for record in records:
         change_set.replay(record)
