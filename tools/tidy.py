@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import language, layers, module_names, safety
+from tools import language, layers, lifecycle_names, module_names, safety
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src", "tests", "tools", "bench", "examples", "verification")
@@ -87,6 +87,16 @@ def safety_flaws(root: Path = ROOT) -> list[str]:
         f"{module.place}:{flaw}"
         for module in modules(root, "src")
         for flaw in safety.flaws(module.place, module.tree)
+    ]
+
+
+def lifecycle_name_flaws(root: Path = ROOT) -> list[str]:
+    """Code that names a shipped lifecycle or one of its states instead of reading the document."""
+    known = lifecycle_names.words(root)
+    return [
+        f"{module.place}:{flaw}"
+        for module in modules(root, "src")
+        for flaw in lifecycle_names.flaws(module.place, module.tree, known)
     ]
 
 
@@ -212,6 +222,7 @@ def generated_flaws() -> list[str]:
 RULES: tuple[Callable[[], list[str]], ...] = (
     layer_flaws,
     safety_flaws,
+    lifecycle_name_flaws,
     docstring_flaws,
     name_flaws,
     same_name_flaws,

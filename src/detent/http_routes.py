@@ -92,6 +92,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "run_output": ("GET", "/api/runs/{run_id}/output", None),
     "run_task": ("POST", "/api/tasks/{task_id}/run", None),
     "send_event": ("POST", "/api/tasks/{task_id}/events", None),
+    "send_event_to_many": ("POST", "/api/many/events", None),
     "set_state": ("PUT", "/api/state/{name}", None),
     "set_task_state": ("POST", "/api/tasks/{task_id}/state", None),
     "show_job": ("GET", "/api/jobs/{job_id}", None),

@@ -14,6 +14,7 @@ from detent.kernel.lifecycle_json import export
 from detent.task_lifecycles import all_lifecycles
 
 LIFECYCLES = all_lifecycles()
+pytestmark = pytest.mark.usefixtures("data")
 
 
 def detent(*arguments: str, stdin: str | bytes | None = None) -> Result:

@@ -1,5 +1,6 @@
 """A lifecycle of seven states from a file: installed, driven, killed, migrated and verified."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,18 +121,24 @@ def test_two_versions_with_live_tasks_and_a_migration_that_strands_none(detent: 
     waiting = detent.submit()
     detent.wait_for(waiting, "approval")
     text = FILE.read_text()
-    second = "version = 2\n" + text.replace("approval", "signature")
-    assert detent.install(second).returncode == 0
+    signed = text.replace("approval", "signature")
+    moved = '\n[migrate]\napproval = "signature"\n'
+    refused = detent.install("version = 2\n" + signed)
+    assert refused.returncode != 0
+    assert "stranded" in refused.stderr
+    assert detent.install("version = 2\n" + signed + moved).returncode == 0
     young = detent.submit()
     detent.wait_for(young, "signature")
     assert detent.task(young)["lifecycle"] == "delivery@2"
-    for option in (("--dry-run",), ()):
-        done = detent.run("lifecycle", "migrate", "delivery", *option)
+    assert detent.install("version = 3\n" + signed).returncode == 0
+    for option, count in (("--dry-run", 1), ("--json", 1), ("--json", 0)):
+        done = detent.run("lifecycle", "migrate", "delivery", option)
         assert done.returncode == 1
-        assert f"{waiting}  approval" in done.stdout
+        assert waiting in done.stdout
+        assert "1 tasks would be" in done.stdout or json.loads(done.stdout)["migrated"] == count
     assert detent.task(waiting)["lifecycle"] == "delivery"
-    third = "version = 3\n" + text.replace("approval", "signature")
-    assert detent.install(third + '\n[migrate]\napproval = "signature"\n').returncode == 0
+    assert detent.task(young)["lifecycle"] == "delivery@3"
+    assert detent.install("version = 4\n" + signed + moved).returncode == 0
     dry = detent.json("lifecycle", "migrate", "delivery", "--dry-run")
     assert (dry["migrated"], dry["stranded"]) == (2, [])
     assert detent.json("lifecycle", "migrate", "delivery")["migrated"] == 2
@@ -139,7 +146,7 @@ def test_two_versions_with_live_tasks_and_a_migration_that_strands_none(detent: 
     for task in (waiting, young):
         assert detent.json("send", task, "task_approved")["state"] == "delivered"
     rows = {row["name"]: row["tasks"] for row in detent.json("lifecycle", "list")["items"]}
-    assert (rows["delivery"], rows["delivery@2"], rows["delivery@3"]) == (0, 0, 2)
+    assert (rows["delivery"], rows["delivery@3"], rows["delivery@4"]) == (0, 0, 2)
     assert detent.stop() == 0
     assert detent.run("verify").returncode == 0
 

@@ -183,7 +183,7 @@ def test_review_states_are_not_set_manually(installed: LocalInstallation, wanted
     with pytest.raises(DetentError) as caught:
         installed.call("set_task_state", task_id=task_id, state=wanted)
     assert caught.value.code == "unknown_state"
-    assert "done" in str(caught.value.details["allowed"])
+    assert "ready" in str(caught.value.details["allowed"])
 
 
 def test_an_ended_task_keeps_its_state(installed: LocalInstallation) -> None:

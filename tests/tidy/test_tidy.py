@@ -112,6 +112,31 @@ def test_what_only_looks_like_code_of_data_passes(
     assert tidy.safety_flaws(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('a = "board"', 1),
+        ('a = {"todo": 1}', 1),
+        ('a = task.lifecycle == "review"', 1),
+        ('a = row["lifecycle"] in ("review", "board")', 2),
+        ('a = task.state in ("ready", "pending")', 2),
+        ('a = job.state == "queued"', 0),
+        ('a = Scope("review")', 0),
+        ('a = row["state"] == "pending"', 0),
+    ],
+)
+def test_a_name_of_a_shipped_lifecycle_is_found(
+    tmp_path: Path, write: Write, source: str, found: int
+) -> None:
+    for name in ("board", "review"):
+        path = f"src/detent/task_lifecycles/{name}.toml"
+        write(path, (tidy.ROOT / path).read_text(encoding="utf-8"))
+    write("src/detent/cli/a.py", source + "\n")
+    assert tidy.lifecycle_name_flaws(tmp_path) == []
+    write("src/detent/keeper/a.py", source + "\n")
+    assert len(tidy.lifecycle_name_flaws(tmp_path)) == found
+
+
 def test_modules_of_one_part_with_the_same_name_are_found(tmp_path: Path, write: Write) -> None:
     write("src/detent/worker/claims.py", "")
     write("src/detent/worker/runners/claims.py", "")

@@ -14,8 +14,8 @@ from detent.cli.table_columns import event_cells
 POLL_S = 0.2
 #: Maximum number of events in one response of the gateway.
 MAX_EVENTS = 1_000
-#: Task states in which more output can follow.
-AT_WORK = ("todo", "doing", "queued", "running")
+#: Phases of a task in which more output can follow.
+AT_WORK = ("queued", "working")
 #: The operations that return events and output, by the kind of the id.
 EVENTS = (("task_events", "task_id"), ("job_events", "job_id"))
 LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
@@ -114,7 +114,7 @@ def _has_ended(
         return False
     if lookup[1] != "task_id":
         return bool(chunk["ended"])
-    return detent.call("show_task", task_id=work_id)["state"] not in AT_WORK
+    return detent.call("show_task", task_id=work_id)["phase"] not in AT_WORK
 
 
 def _write(chunk: dict[str, Any], as_json: bool) -> None:

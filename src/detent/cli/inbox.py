@@ -78,6 +78,7 @@ def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             **{name: each[name] for name in ("project", "intent", "priority", "state")},
             "id": each["job_id"],
             "lifecycle": "job",
+            "phase": "blocked",
             "title": "",
             "error_class": None,
             "state_at": each["begun_at"],
@@ -96,8 +97,8 @@ def request_text(row: Mapping[str, Any]) -> str:
         return (
             "quarantine: several workers were lost while they ran it; fix the cause, then retry it"
         )
-    if row["state"] != "blocked" and "question" not in row:
-        return f"{REQUESTS[row['state']]}: {output.alternatives(_legal_actions(row))}"
+    if row["phase"] != "blocked":
+        return f"{_request(row)}: {output.alternatives(_legal_actions(row))}"
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
@@ -127,11 +128,27 @@ def _handle(detent: Connection, row: Mapping[str, Any]) -> None:
 def _legal_actions(row: Mapping[str, Any]) -> dict[str, "Action"]:
     """The actions on an item that are legal now."""
     legal = {each["action"] for each in row["actions"]}
-    return {name: action for name, action in ACTIONS[_kind(row)].items() if name in legal}
+    events = {each: _send(each) for each in row["events"]}
+    own = {name: action for name, action in ACTIONS[_kind(row)].items() if name in legal}
+    return {**events, **own}
 
 
 def _kind(row: Mapping[str, Any]) -> str:
-    return str(row["blocked_by"] if row["state"] == "blocked" else row["state"])
+    """Why it waits: the reason of a block, a decision about the work, or how the work ended."""
+    if row["phase"] == "blocked":
+        return str(row["blocked_by"])
+    if row["ending"] is None:
+        return "review"
+    return "ended" if row["waits_for_person"] else "ended_below"
+
+
+def _request(row: Mapping[str, Any]) -> str:
+    ended = str(row["state"]).replace("_", " ")
+    return {
+        "review": "review",
+        "ended": ended,
+        "ended_below": f"{ended}, and its parent waits for it",
+    }[_kind(row)]
 
 
 def _show(detent: Connection, row: Mapping[str, Any]) -> None:
@@ -153,14 +170,6 @@ def _show_job(detent: Connection, job_id: str) -> None:
     output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
-#: What an item waits for, by its state.
-REQUESTS = {
-    "ready": "review",
-    "failed": "failed",
-    "timed_out": "timed out",
-    "cancelled": "cancelled, and its parent waits for it",
-    "budget_exceeded": "over its budget, and its parent waits for it",
-}
 Action = Callable[[Connection, Mapping[str, Any]], Any]
 
 
@@ -186,6 +195,22 @@ def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
     )
 
 
+def _send(event: str) -> Action:
+    """Send an event of the lifecycle to the version of the task that was shown."""
+
+    def action(detent: Connection, row: Mapping[str, Any]) -> Any:
+        comment = click.prompt("  comment", default="", show_default=False)
+        return detent.call(
+            "send_event",
+            task_id=row["id"],
+            event=event,
+            comment=comment or None,
+            seen=row["version"],
+        )
+
+    return action
+
+
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
     """Raise the budget that is spent: of the task, or of a task above it."""
     spent = next(each["id"] for each in row["actions"] if each["action"] == "raise")
@@ -205,20 +230,18 @@ def _task_action(operation: str) -> Action:
 _CANCEL, _RETRY = _task_action("cancel_task"), _task_action("retry_task")
 _DELETE = _task_action("delete_task")
 ACTIONS: Mapping[str, Mapping[str, Action]] = {
-    "ready": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
+    "review": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
     "question": {"answer": _answer, "cancel": _CANCEL},
     "needs_user": {"answer": _answer, "cancel": _CANCEL},
     "budget": {"raise": _raise, "retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
     "error": {"retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
-    "failed": {"retry": _RETRY, "dismiss": _dismiss, "delete": _DELETE},
-    "timed_out": {
+    "ended": {
         "resume": _task_action("resume_task"),
         "retry": _RETRY,
         "dismiss": _dismiss,
         "delete": _DELETE,
     },
-    "cancelled": {"dismiss": _dismiss},
-    "budget_exceeded": {"dismiss": _dismiss},
+    "ended_below": {"dismiss": _dismiss},
 }
 #: Actions on the question of a job without a task.
 JOB_ACTIONS: Mapping[str, Action] = {

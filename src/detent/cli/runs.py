@@ -69,7 +69,8 @@ def _job_of(detent: Connection, work_id: str) -> str:
     )
     if parameter == "job_id":
         return work_id
-    if found["state"] in ("inbox", "pending"):
+    new = found["phase"] == "idle" and not found["ending"] and not found["waits_for_person"]
+    if new:
         detent.call("run_task", task_id=work_id)
         found = detent.call("show_task", task_id=work_id)
     return str(found["job_id"] or work_id)

@@ -63,7 +63,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     type=click.Choice(["once", "all", "skip"]),
     help="What to do about times that passed while no keeper ran; default once.",
 )
-@click.option("--lifecycle", help="board or review; default board.")
+@click.option("--lifecycle", help="The lifecycle of its tasks; `detent lifecycle list` lists them.")
 @click.option("--project", help="The project of its tasks.")
 @click.option("--priority", help="P0 to P3, or high, normal, low.")
 @click.option(

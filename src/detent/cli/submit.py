@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,10 @@ from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
 
-#: Exit codes of `submit --wait`, by the state of the task.
-EXIT_CODES = {
-    "done": 0,
-    "completed": 0,
-    "ready": 0,
-    "failed": 10,
-    "blocked": 11,
-    "cancelled": 12,
-    "timed_out": 13,
-    "budget_exceeded": 14,
-}
+#: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
+BLOCKED = 11
+ENDED = {None: 0, "done": 0, "failed": 10, "cancelled": 12}
+FAILED = {"timeout": 13, "budget": 14}
 #: After this time without a worker, a note says so.
 NO_WORKER_NOTE_S = 5.0
 #: Reasons of a block that end without a person: --wait continues.
@@ -45,9 +39,7 @@ TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
 @click.option(
     "--lifecycle",
-    default="review",
-    show_default=True,
-    help="review (a person accepts the work) or board.",
+    help="The lifecycle of the task; `detent lifecycle list` lists them.",
 )
 @click.option(
     "--depends-on",
@@ -111,7 +103,15 @@ def submit(
             return
         task = wait_for(detent, made["id"], as_json)
         _report(detent, task, as_json)
-    sys.exit(EXIT_CODES[task["state"]])
+    sys.exit(exit_code(task))
+
+
+def exit_code(task: Mapping[str, Any]) -> int:
+    """The exit code for a task that has ended or waits for a person."""
+    if task["phase"] == "blocked":
+        return BLOCKED
+    code = ENDED[task["ending"]]
+    return FAILED.get(task["error_class"], code) if task["ending"] == "failed" else code
 
 
 def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
@@ -122,9 +122,10 @@ def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
         if task["state"] != last:
             last, since = task["state"], time.monotonic()
             _print_progress(as_json, f"{task['state_at']}  {last}" + _block_reason(task))
-        if last in EXIT_CODES and not _is_transient(task):
+        stopped = task["phase"] == "blocked" or task["ending"] or task["waits_for_person"]
+        if stopped and not _is_transient(task):
             return task
-        if last in ("queued", "todo") and time.monotonic() - since > NO_WORKER_NOTE_S:
+        if task["phase"] == "queued" and time.monotonic() - since > NO_WORKER_NOTE_S:
             since = float("inf")
             _print_progress(
                 as_json,

@@ -37,7 +37,7 @@ def selection_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the arguments and options that select tasks."""
     for option in (
         click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--lifecycle", help="All tasks of this lifecycle: board or review."),
+        click.option("--lifecycle", help="All tasks of this lifecycle."),
         click.option("--source", help="All tasks from this source."),
         click.option("--priority", help="All tasks of this priority."),
         click.option("--tag", help="All tasks with this tag."),

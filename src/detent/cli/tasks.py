@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from detent.cli import output, table_columns
-from detent.cli.connection import connect
+from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.show import page_options, show_page
 from detent.cli.task_selection import print_outcome
@@ -14,7 +14,7 @@ from detent.cli.typed_values import payload_from, value_from
 
 @click.group(cls=output.Group, invoke_without_command=True)
 @click.option("--active", is_flag=True, help="Only tasks that have not ended.")
-@click.option("--lifecycle", help="Only tasks of this lifecycle: board or review.")
+@click.option("--lifecycle", help="Only tasks of this lifecycle.")
 @click.option("--project", help="Only tasks of this project.")
 @click.option("--intent", help="Only tasks of this intent (task type).")
 @click.option("--source", help="Only tasks from this source.")
@@ -43,9 +43,7 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
 @click.option(
     "--lifecycle",
-    default="board",
-    show_default=True,
-    help="board, or review (a person accepts the work).",
+    help="The lifecycle of the task; `detent lifecycle list` lists them.",
 )
 @click.option(
     "--set",
@@ -59,6 +57,7 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
 def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **fields: Any) -> None:
     """Create a task of the type INTENT without queueing it; `detent run` queues it."""
     with connect() as detent:
+        fields["lifecycle"] = fields["lifecycle"] or _default(detent)
         made = detent.call(
             "submit_task",
             source="cli",
@@ -67,6 +66,12 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
             **fields,
         )
     output.print_result(made, made["id"], as_json)
+
+
+def _default(detent: Connection) -> str:
+    """The lifecycle of tasks that are added without one."""
+    defaults = detent.call("list_lifecycles")["defaults"]
+    return str(defaults["add"]).partition("@")[0]
 
 
 @tasks.command("set")

@@ -23,7 +23,7 @@ POLL_S = 0.5
 #: Maximum number of tasks on the board.
 MAX_TASKS = 200
 #: The order of tasks on the board: those that wait for a person come first.
-STATE_ORDER = ("ready", "blocked", "running", "doing", "queued", "todo", "pending", "inbox")
+PHASES = ("blocked", "working", "queued", "idle")
 
 Snapshot = Mapping[str, Any]
 
@@ -51,20 +51,19 @@ def watch(project: str | None, once: bool, quiet: bool, as_json: bool) -> None:
 def take_snapshot(detent: Connection, project: str | None) -> Snapshot:
     """Read what the board shows now."""
     tasks = detent.call("list_tasks", active=True, project=project, limit=MAX_TASKS)["items"]
-    states = detent.call("counts", project=project)["lifecycles"]
     inbox = detent.call("inbox", project=project)
     return {
         "health": detent.call("health")["verdict"],
         "queue": detent.call("status", project=project)["queueLength"],
-        "active": sum(
-            states[lifecycle].get(state, 0)
-            for lifecycle in ("board", "review")
-            for state in STATE_ORDER
-        ),
+        "active": detent.call("counts", project=project)["active"],
         "people": inbox["count"],
         "waiting": inbox_items(inbox),
-        "tasks": sorted(tasks, key=lambda row: STATE_ORDER.index(row["state"])),
+        "tasks": sorted(tasks, key=_place),
     }
+
+
+def _place(row: Mapping[str, Any]) -> int:
+    return -1 if row["waits_for_person"] else PHASES.index(row["phase"])
 
 
 def follow(

@@ -6,13 +6,10 @@ from detent import failpoints
 from detent.errors import DetentError, Unavailable
 from detent.operations.context import Core
 from detent.operations.schedules import record_firing, submit
+from detent.operations.task_states import state_of
 from detent.schedule_times import Schedule, due_times, schedule_from, times
-from detent.store.types import Query
 
 log = logging.getLogger("detent.keeper")
-
-#: States in which the task of the previous time does not overlap the next.
-OVER = ("done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded", "ready")
 
 
 def run(core: Core) -> int:
@@ -65,8 +62,9 @@ def _submit(core: Core, schedule: Schedule, at: int) -> str | None:
 
 
 def _is_unfinished(core: Core, task_id: str | None) -> bool:
+    """Whether the task of the previous time still works, so that the next would overlap it."""
     if task_id is None:
         return False
     with core.store.read() as view:
-        rows = view.page(Query("tasks", {"id": task_id}))
-    return bool(rows) and rows[0]["state"] not in OVER
+        states = [state_of(view, task) for task, _ in view.tasks([task_id])]
+    return any(state.ending is None and not state.under_review for state in states)

@@ -12,6 +12,7 @@ from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Result, Scope, operation
+from detent.operations.tasks import OPERATED
 from detent.operations.text_fields import reason_from
 
 #: The number of commands that the engine takes in one transaction.
@@ -71,6 +72,27 @@ def reject_many(
 
     def of_task(task_id: str) -> c.Command:
         return c.RejectTask(task_id, comment, reviewed.get(task_id), run)
+
+    return _act(core, caller, ids, of_task)
+
+
+@operation(Scope.REVIEW, "POST", "/api/many/events")
+def send_event_to_many(
+    core: Core,
+    caller: Caller,
+    *,
+    ids: Sequence[str],
+    event: str,
+    comment: str | None = None,
+    seen: Mapping[str, int] | None = None,
+) -> schemas.ActedOn:
+    """Send tasks an event of their lifecycle. Each id has its own outcome."""
+    if event in OPERATED:
+        caller.require(Scope.OPERATE)
+    reviewed = seen or {}
+
+    def of_task(task_id: str) -> c.Command:
+        return c.SendEvent(task_id, event, comment, reviewed.get(task_id))
 
     return _act(core, caller, ids, of_task)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from detent import views
 from detent.kernel.health import Thresholds
+from detent.kernel.task_lifecycle import in_use
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
@@ -25,14 +26,25 @@ def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas
     """Count tasks, jobs, runs and steps by lifecycle and state."""
     of = of_project(caller, {}, project)
     with core.store.read() as view:
+        known = {each.id: each for each in in_use(view.lifecycles())}
+        tasks = {each: _tasks_by_state(view, of, each) for each in known}
         found = {
-            **{each: _tasks_by_state(view, of, each) for each in view.lifecycles()},
+            **tasks,
             "job": view.count_by(Query("jobs", of), "state"),
             # Runs and steps have no project, so they are not counted for one project.
             "run": {} if of else view.count_by(Query("runs", {}), "state"),
             "step": {} if of else view.count_by(Query("steps", {}), "state"),
         }
-    return {"lifecycles": {name: dict(counts) for name, counts in found.items()}}
+    active = sum(
+        count
+        for name, states in tasks.items()
+        for state, count in states.items()
+        if known[name].by_state[state].ending is None
+    )
+    return {
+        "lifecycles": {name: dict(counts) for name, counts in found.items()},
+        "active": active,
+    }
 
 
 def _tasks_by_state(

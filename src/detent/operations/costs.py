@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, cast
 from detent import views
 from detent.kernel.budget import is_warned
 from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import seen
-from detent.kernel.task_lifecycle import TaskLifecycles
+from detent.kernel.task_lifecycle import Phase, TaskLifecycles
 from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
@@ -18,8 +19,6 @@ from detent.store.types import Query
 #: The number of jobs in one query.
 SLICE = 500
 MAX_RUNS = 100_000
-#: States of a task in which its job may have failed.
-STOPPED = frozenset({"blocked", "failed", "timed_out", "budget_exceeded"})
 
 Row = Mapping[str, Any]
 
@@ -93,12 +92,14 @@ def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
 
 def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks for clients, with their cost and their states in other protocols."""
-    found, failures, known = trees(view, rows), _failures(view, rows), view.lifecycles()
+    found, known = trees(view, rows), view.lifecycles()
+    failures = _failures(view, known, rows)
     return [
         cast(
             schemas.Task,
             {
                 **views.shown(row),
+                **_meaning(known, row),
                 "error_class": failures.get(row["job_id"]),
                 "usage": _usage(found, row),
                 "elsewhere": _elsewhere(known, row),
@@ -108,9 +109,30 @@ def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task
     ]
 
 
-def _failures(view: ReadTransaction, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
+def _meaning(lifecycles: TaskLifecycles, row: Row) -> dict[str, Any]:
+    """What the state means, for clients that do not know the lifecycle."""
+    lifecycle = lifecycles[row["lifecycle"]]
+    state, ending = (
+        lifecycle.by_state[row["state"]],
+        lifecycle.ending(row["state"], row["retries_left"]),
+    )
+    return {
+        "phase": state.phase.value,
+        "ending": None if ending is None else ending.value,
+        "waits_for_person": state.waits_for_person,
+    }
+
+
+def _failures(
+    view: ReadTransaction, lifecycles: TaskLifecycles, rows: Iterable[Row]
+) -> Mapping[str | None, str | None]:
     """By job id, the failure class of the jobs of tasks that may have stopped because of it."""
-    jobs = [row["job_id"] for row in rows if row["job_id"] and row["state"] in STOPPED]
+    states = ((row, lifecycles[row["lifecycle"]].by_state[row["state"]]) for row in rows)
+    jobs = [
+        row["job_id"]
+        for row, state in states
+        if row["job_id"] and (state.phase is Phase.BLOCKED or state.ending is Ending.FAILED)
+    ]
     return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
 
 

@@ -13,10 +13,13 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
+from detent.kernel.task_events import TASK_EVENTS
+from detent.kernel.task_lifecycle import Phase, TaskLifecycle, TaskState, Trigger
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.runs import run_from
+from detent.operations.task_states import state_of
 
 MANUAL_PREFIX = "hand:"
 S_US = 1_000_000
@@ -90,7 +93,9 @@ def set_task_state(
 ) -> schemas.Moved:
     """Set the state of a task by legal transitions; refused while a worker holds it."""
     task, _ = core.task(caller, task_id)
-    move = STATE_SETTERS[check_choice(state, STATE_SETTERS, "state", "unknown_state")]
+    with core.store.read() as view:
+        setters = state_setters(view.lifecycles()[task.lifecycle])
+    move = setters[check_choice(state, setters, "state", "unknown_state")]
     if task.job_id is not None:
         _not_a_workers(core.job(caller, task.job_id)[0])
     move(core, caller, task, reason)
@@ -172,14 +177,14 @@ def _queue(core: Core, caller: Caller, task: Task, reason: str) -> None:
     command: c.TaskCommand = c.QueueTask(task.id)
     if str(task.blocked_detail.get("wait", "")).startswith(MANUAL_PREFIX):
         command = c.AnswerTask(task.id, reason)
-    elif task.state == "blocked":
+    elif _state(core, task).phase is Phase.BLOCKED:
         command = c.UnblockTask(task.id)
     core.engine.do(command, caller.actor)
 
 
 def _begin(core: Core, caller: Caller, task: Task, reason: str) -> str:
     """The id of the manual run of the task: the current one, or a new one."""
-    if task.state in ("inbox", "pending"):
+    if _is_new(_state(core, task)):
         _queue(core, caller, task, reason)
         task, _ = core.task(caller, task.id)
     if task.job_id is None:
@@ -220,17 +225,51 @@ def _stop(core: Core, caller: Caller, task: Task, reason: str) -> None:
         core.engine.do(c.ConfirmCancel(_grant(job, str(job.run_id))), caller.actor)
 
 
-#: By state, the function that brings a task of either lifecycle into it. Accepted and rejected are
-#: missing because they need the scope `review`.
-STATE_SETTERS: Mapping[str, StateSetter] = {
-    "todo": _queue,
-    "queued": _queue,
-    "doing": _start,
-    "running": _start,
-    "done": _ended("succeeded"),
-    "ready": _ended("succeeded"),
-    "failed": _ended("failed"),
-    "timed_out": _ended("timeout"),
-    "blocked": _block,
-    "cancelled": _stop,
+#: By event, the function that brings a task into the state that the event leads to.
+BY_EVENT: Mapping[str, StateSetter] = {
+    "task_queued": _queue,
+    "task_started": _start,
+    "task_blocked": _block,
+    "task_ready": _ended("succeeded"),
+    "task_completed": _ended("succeeded"),
+    "task_failed": _ended("failed"),
+    "task_timed_out": _ended("timeout"),
+    "task_cancelled": _stop,
 }
+#: By what happens to the job, the function that makes it happen.
+BY_TRIGGER: Mapping[Trigger, StateSetter] = {
+    Trigger.JOB_COMPLETED: _ended("succeeded"),
+    Trigger.JOB_FAILED: _ended("failed"),
+}
+#: Events that need the scope `review`.
+REVIEWED = frozenset({"task_accepted", "task_rejected"})
+
+
+def state_setters(lifecycle: TaskLifecycle) -> dict[str, StateSetter]:
+    """By state, the function that brings a task of the lifecycle into it.
+
+    Left out are states that a reviewer decides, and states that only declared events lead to.
+    """
+    own = {
+        event: BY_TRIGGER[rule.when]
+        for rule in lifecycle.rules
+        for event in rule.then
+        if rule.when in BY_TRIGGER and event not in TASK_EVENTS
+    }
+    setters = {**own, **BY_EVENT}
+    reviewed = {row.target for row in lifecycle.rows if row.event in REVIEWED}
+    return {
+        row.target: setters[row.event]
+        for row in lifecycle.rows
+        if row.event in setters and row.target not in reviewed
+    }
+
+
+def _state(core: Core, task: Task) -> TaskState:
+    with core.store.read() as view:
+        return state_of(view, task)
+
+
+def _is_new(state: TaskState) -> bool:
+    """Whether the task was never queued, or waits to be queued again."""
+    return state.phase is Phase.IDLE and state.ending is None and not state.under_review

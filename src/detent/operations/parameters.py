@@ -13,7 +13,7 @@ from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS
 from detent.operations.intake import MAX_TASKS
 from detent.operations.limits import MAX_PAUSE_S
-from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
+from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.schedules import MAX_TIMES
@@ -264,6 +264,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("show_lifecycle", "name"): _name("The id of the lifecycle", "board"),
     ("lifecycle_diagram", "name"): _name("The id of the lifecycle", "board"),
     ("accept_many", "seen"): SEEN,
+    ("send_event_to_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("The answers to choose from", ["yes", "no"], longest=20),
@@ -286,7 +287,7 @@ OWN: Mapping[tuple[str, str], Input] = {
         _name("The name of the value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
     ),
     ("set_state", "value"): Input("The new value: any JSON value; null deletes it", "2026.1"),
-    ("set_task_state", "state"): Input("The new state", "done", choices=tuple(STATE_SETTERS)),
+    ("set_task_state", "state"): _name("The new state", "done"),
     ("put_schedule", "lifecycle"): _name("The lifecycle of its tasks", "board"),
     ("put_webhook", "name"): _webhook_name(),
     ("delete_webhook", "name"): _webhook_name(),

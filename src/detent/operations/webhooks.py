@@ -16,6 +16,7 @@ from detent.addresses import Network, known_refusal, networks
 from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
+from detent.kernel.task_lifecycle import in_use
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
@@ -117,10 +118,11 @@ def put_webhook(
 ) -> schemas.NewWebhook:
     """Create a webhook, which starts at the end of the log, or change one, which continues."""
     _check_name(name)
+    known = _known_events(core)
     wanted: dict[str, Any] = {
         "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
         "shape": check_choice(shape, SHAPES, "shape"),
-        "events": [check_choice(each, EVENTS, "events", "unknown_event") for each in events],
+        "events": [check_choice(each, known, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
         "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
         "only": None if only is None else check_choice(only, ONLY, "only"),
@@ -248,6 +250,13 @@ def replay_webhook(
 
 
 # ---- helpers ---------------------------------------------------------------------------------
+
+
+def _known_events(core: Core) -> list[str]:
+    """The events of detent, and those that lifecycles declare."""
+    with core.store.read() as view:
+        declared = [event for each in in_use(view.lifecycles()) for event in each.events]
+    return list(dict.fromkeys([*EVENTS, *declared]))
 
 
 def new_key() -> str:

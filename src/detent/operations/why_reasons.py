@@ -161,6 +161,8 @@ def _reasons(
         yield _person_reason("not_queued", task, legal)
     if task.open_dependencies and task.blocked_by != "dependency":
         yield _dependencies(context, task, legal)
+    yield from _due_timers(context.view, task)
+    yield from _used_rounds(context.view, task)
     yield from _failed_subtasks(context.view, task)
     yield from _warnings(context, task)
     if job is not None and (job.state != "retrying" or state.phase is not Phase.BLOCKED):
@@ -270,6 +272,25 @@ def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
         how = _how_text(task, None, actions)
         detail = {"task": each.id, "state": each.state}
         yield Reason("failed_subtask", "a person", how, NEVER, detail, actions=actions)
+
+
+def _due_timers(view: ReadTransaction, task: Task) -> Iterator[Reason]:
+    """The timers of the lifecycle that will send the task an event if it stays in its state."""
+    for timer in view.lifecycles()[task.lifecycle].timers:
+        if timer.state == task.state:
+            due_at = task.state_at + timer.after_us
+            detail = {"event": timer.event}
+            yield Reason("timer", "detent", f"wait for {timer.event}", IMMEDIATELY, detail, due_at)
+
+
+def _used_rounds(view: ReadTransaction, task: Task) -> Iterator[Reason]:
+    """The limit of rounds, if the task has reached it and the lifecycle would count one more."""
+    lifecycle = view.lifecycles()[task.lifecycle]
+    limit = task.options.get("max_rounds", lifecycle.rounds.limit)
+    events = [each for each in lifecycle.rounds.events if (task.state, each) in lifecycle.move]
+    if events and limit is not None and task.rounds >= limit:
+        detail = {"rounds": task.rounds, "limit": limit, "events": events}
+        yield Reason("rounds_used", "a person", "choose another action", NEVER, detail)
 
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:

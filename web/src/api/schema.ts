@@ -100,6 +100,7 @@ export type Costs = {
 /** By lifecycle, the number in each state. */
 export type Counts = {
   lifecycles: Record<string, Record<string, number>>;
+  active: number;
 };
 
 export type CreateProjectBody = {
@@ -331,6 +332,9 @@ export type InboxTask = {
   project: string;
   lifecycle: string;
   state: string;
+  phase: string;
+  ending: string | null;
+  waits_for_person: boolean;
   state_at: string;
   intent: string;
   source: string;
@@ -1035,6 +1039,13 @@ export type SendEventBody = {
   seen?: number | null;
 };
 
+export type SendEventToManyBody = {
+  ids: Array<string>;
+  event: string;
+  comment?: string | null;
+  seen?: Record<string, number> | null;
+};
+
 /** The intervals of the window, oldest first. `partial`: older runs were not read. */
 export type Series = {
   span_s: number;
@@ -1062,7 +1073,7 @@ export type SetStateBody = {
 };
 
 export type SetTaskStateBody = {
-  state: "todo" | "queued" | "doing" | "running" | "done" | "ready" | "failed" | "timed_out" | "blocked" | "cancelled";
+  state: string;
   reason?: string;
 };
 
@@ -1214,6 +1225,9 @@ export type Task = {
   project: string;
   lifecycle: string;
   state: string;
+  phase: string;
+  ending: string | null;
+  waits_for_person: boolean;
   state_at: string;
   intent: string;
   source: string;
@@ -1475,6 +1489,7 @@ export interface Operations {
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
   send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
+  send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
@@ -1597,6 +1612,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
   send_event: ["POST", "/api/tasks/{task_id}/events"],
+  send_event_to_many: ["POST", "/api/many/events"],
   set_state: ["PUT", "/api/state/{name}"],
   set_task_state: ["POST", "/api/tasks/{task_id}/state"],
   show_job: ["GET", "/api/jobs/{job_id}"],

@@ -7,6 +7,8 @@ class Counts(TypedDict):
     """By lifecycle, the number in each state."""
 
     lifecycles: dict[str, dict[str, int]]
+    #: The number of tasks whose work has not ended.
+    active: int
 
 
 class Span(TypedDict):

@@ -16,6 +16,11 @@ class Task(TypedDict):
     project: str
     lifecycle: str
     state: str
+    #: What the job does in this state: idle (there is none), queued, working or blocked.
+    phase: str
+    #: How the work ended: done, failed or cancelled; null while it is live.
+    ending: str | None
+    waits_for_person: bool
     state_at: str
     intent: str
     source: str

@@ -63,7 +63,7 @@ def document(version: int = 1, gate: str = "sign_off") -> dict[str, Any]:
             *(_row(each, "task_cancelled", "dropped", "person", "engine") for each in live),
         ],
         "rules": [
-            _rule("run_started", "task_started"),
+            {**_rule("run_started", "task_started"), "in": ["in_line"]},
             _rule("job_completed", "task_ready"),
             _rule("job_failed", "task_blocked"),
             _rule("job_cancelled", "task_cancelled"),
@@ -156,13 +156,14 @@ def a_removal_and_a_submission_exclude_each_other(case: Case) -> None:
 def tasks_stay_on_their_version_until_they_are_migrated(case: Case) -> None:
     install(case)
     old = worked(case)
-    assert install(case, version=2, gate="look") == "signed_work@2"
-    migrate = c.MigrateTask(old, "signed_work@2")
-    assert refusal(case.engine, migrate) == "would_strand"
-    third = {**document(3, "look"), "migrate": {"sign_off": "look"}}
-    do(case.engine, lc.InstallLifecycle(third))
+    moved = {"migrate": {"sign_off": "look"}}
+    versions = [document(2, "look") | moved, document(3, "look"), document(4, "look") | moved]
+    ids = [do(case.engine, lc.InstallLifecycle(each)) for each in versions]
+    assert ids == ["signed_work@2", "signed_work@3", "signed_work@4"]
+    assert refusal(case.engine, c.MigrateTask(old, "signed_work@3")) == "would_strand"
     assert task_of(case.store, old).lifecycle == "signed_work"
-    assert do(case.another(), c.MigrateTask(old, "signed_work@3")) == "look"
+    assert do(case.another(), c.MigrateTask(old, "signed_work@4")) == "look"
+    assert task_of(case.store, old).lifecycle == "signed_work@4"
     assert do(case.engine, c.SendEvent(old, "task_signed")) == "signed"
 
 
