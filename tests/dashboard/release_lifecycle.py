@@ -60,10 +60,10 @@ who = ["worker"]
 why = "a worker claimed its job"
 
 [[rows]]
-from = "building"
+from = ["queued", "building"]
 event = "task_blocked"
 to = "blocked"
-who = ["worker"]
+who = ["worker", "engine"]
 why = "the build failed, or it has a question"
 
 [[rows]]

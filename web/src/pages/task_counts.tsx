@@ -1,4 +1,4 @@
-// The number of tasks of each lifecycle: live, waiting for a person, and how they ended.
+// The number of tasks of each lifecycle: in progress, waiting for a person, and how they ended.
 import { useFresh, useRead } from "../api/hooks";
 import type { Counts, Lifecycle } from "../api/schema";
 import { Link } from "../router";
@@ -8,7 +8,7 @@ import { useTables } from "../ui/tables";
 type IsIn = (table: Lifecycle, state: string) => boolean;
 
 const COLUMNS: [string, IsIn][] = [
-  ["Live", (table, state) => !(state in table.endings)],
+  ["In progress", (table, state) => !(state in table.endings)],
   ["Waiting for a person", (table, state) => table.waits_for_person.includes(state)],
   ["Done", (table, state) => table.endings[state] === "done"],
   ["Failed", (table, state) => table.endings[state] === "failed"],
