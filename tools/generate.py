@@ -7,7 +7,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import architecture, decisions, python_api, reference, routes, surface, web_types
+from tools import (
+    architecture,
+    decisions,
+    document_reference,
+    python_api,
+    reference,
+    routes,
+    surface,
+    web_types,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
@@ -16,6 +25,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/reference/modules.md", architecture.modules),
     ("docs/decisions/index.md", decisions.index),
     *reference.PAGES.items(),
+    *document_reference.PAGES.items(),
     *surface.PAGES.items(),
     *python_api.PAGES.items(),
     *web_types.PAGES.items(),

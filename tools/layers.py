@@ -17,7 +17,17 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa", "qa_sample"}),
     frozenset({"app"}),
     frozenset({"operations"}),
-    frozenset({"feed", "limit_config", "submission", "thresholds", "transfer", "views"}),
+    frozenset(
+        {
+            "feed",
+            "lifecycle_config",
+            "limit_config",
+            "submission",
+            "thresholds",
+            "transfer",
+            "views",
+        }
+    ),
     frozenset({"integrity"}),
     frozenset({"engine"}),
     frozenset({"store"}),

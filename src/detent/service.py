@@ -38,6 +38,7 @@ from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import RunDirectorySweeper
 from detent.operations import OPERATIONS
 from detent.operations.context import Core
+from detent.operations.lifecycles import save_lifecycles
 from detent.operations.limits import save_limits
 from detent.operations.opener import open_core as open_core
 from detent.settings import Settings
@@ -91,6 +92,7 @@ class Service:
 
     def start(self) -> None:
         """Start every component; the worker last, because its agents use the gateway."""
+        save_lifecycles(self.core)
         save_limits(self.core)
         for component in (
             self.keeper,

@@ -16,8 +16,8 @@ from detent.errors import Misconfigured
 FILE_NAME = "detent.toml"
 #: Files in the data directory: where the running gateway listens, and the owner's token.
 SERVER_FILE, TOKEN_FILE = "server.json", "token"
-#: Other tables of the file: task types, agents, concurrency limits.
-TABLES = ("intents", "agents", "limits")
+#: Other tables of the file: task types, agents, concurrency limits, files of lifecycles.
+TABLES = ("intents", "agents", "limits", "lifecycles")
 TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", tuple: "a list"}
 
 
@@ -186,7 +186,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, the origin of each, and the other tables of the file (intents, agents, limits)."""
+    """Settings, the origin of each, and the other tables of the file (intents, agents, …)."""
 
     settings: Settings
     origins: Mapping[str, str]

@@ -46,6 +46,22 @@ def test_a_task_goes_into_another_installation(
         audit(core.store)
 
 
+def test_a_task_needs_its_lifecycle_in_the_other_installation(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = Path(__file__).parents[1] / "lifecycles" / "documents" / "seven_states.toml"
+    run("lifecycle", "install", str(document))
+    task = json.loads(run("submit", "runQA", "--lifecycle", "delivery", "--json").stdout)["id"]
+    run("cancel", task)
+    run("export", task, "task.zip")
+    monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "elsewhere"))
+    assert "lifecycle delivery, which is not installed" in run("import", "task.zip", code=3).stderr
+    run("lifecycle", "install", str(document))
+    assert f"Imported {task}" in run("import", "task.zip").stdout
+    with open_core(load()) as core:
+        audit(core.store)
+
+
 def test_a_damaged_archive_is_reported_by_the_exit_code(
     run: Run, task: str, tmp_path: Path
 ) -> None:

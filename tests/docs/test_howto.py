@@ -29,7 +29,10 @@ AT_REST = """
 until [ $(detent jobs --state queued,running --json | grep -c '"id"') = 0 ]; do sleep 0.2; done
 """
 #: Pages that are tried while detent runs, one after another on one installation.
-LIVE = ("schedule", "many-at-once", "pause", "resources", "rotate-tokens", "audit", "upgrade")
+LIVE = (
+    *("schedule", "many-at-once", "pause", "own-lifecycle", "resources", "rotate-tokens"),
+    *("audit", "upgrade"),
+)
 #: Many real processes, each of which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(900)
 

@@ -31,6 +31,7 @@ from tests.gateway.installation import DEADLINE_S, Installation, installed
 from tests.operations.agent import Agent
 
 Fields = Mapping[str, Any]
+DOCUMENT = Path(__file__).parent.parent / "lifecycles" / "documents" / "seven_states.toml"
 
 
 class Outcome(NamedTuple):
@@ -115,6 +116,7 @@ def scene(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         core.intents = {"parent": {"subtask_intents": ["*"]}}
         core.engine.transaction(lambda tx: tx.put_rows("projects", {"demo": {}, "default": {}}))
         app = orders()
+        app.lifecycle(DOCUMENT)
         worker = Worker(core, app, name="registers")
         worker.start()
         worker.stop(grace_s=0)

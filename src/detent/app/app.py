@@ -4,6 +4,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import platformdirs
@@ -15,6 +16,7 @@ from detent.app.handle import Handle
 from detent.app.handlers import FunctionHandler
 from detent.app.intent import Critic, Intent, Planner, plan_document
 from detent.app.intent_options import PLAN, declared_options, registered_already
+from detent.app.lifecycle_documents import Document, document_from, install_all
 from detent.app.prepared_submission import PreparedSubmission
 from detent.app.prompt_template import DEFAULT_PROMPT
 from detent.app.run_context import Run
@@ -30,7 +32,8 @@ from detent.settings import Settings
 from detent.store.store_url import is_postgres, open_store, sqlite_path
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
-from detent.submission.context import Context
+from detent.submission.context import SHIPPED_CHOICES, Context
+from detent.task_lifecycles import SHIPPED
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,6 +79,8 @@ class App:
     def __init__(self) -> None:
         self.intents: dict[str, Intent[..., Any]] = {}
         self.critics: dict[str, Critic] = {}
+        #: Documents of lifecycles by name: a TOML text, or its values.
+        self.lifecycles: dict[str, Document] = {}
         #: Configured agent command lines by name: the tables `[agents.NAME]`.
         self.agents: Mapping[str, Mapping[str, Any]] = {}
         self.core: Core | None = None
@@ -181,6 +186,19 @@ class App:
 
         return register
 
+    def lifecycle(self, document: Mapping[str, Any] | str | Path) -> str:
+        """Declare a lifecycle of tasks: its values, or the path of a TOML file. Return its name.
+
+        A worker of the app installs it when it starts; `install_lifecycles` installs it now.
+        """
+        declared = document_from(document)
+        self.lifecycles[declared.name] = declared
+        return declared.name
+
+    def install_lifecycles(self) -> None:
+        """Install the declared lifecycles. Those that are installed already change nothing."""
+        install_all(self.installation(), self.lifecycles.values())
+
     def _add(self, name: str, options: Mapping[str, Any], **parts: Any) -> Intent[..., Any]:
         self._refuse_second(name)
         critic, planner = options.get("critic"), options.get("planner")
@@ -208,7 +226,7 @@ class App:
         self.critics[name] = critic
 
     def include(self, other: "App", names: Iterable[str] | None = None) -> None:
-        """Add the intents of another app, or those of them that are named, and all its critics."""
+        """Add another app's intents, or those that are named, its critics and its lifecycles."""
         for name in other.intents if names is None else names:
             if name == PLAN:
                 continue
@@ -221,6 +239,7 @@ class App:
                 )
             self._refuse_second(name)
             self.intents[name] = other.intents[name]
+        self.lifecycles |= other.lifecycles
         for name, critic in other.critics.items():
             if self.critics.get(name) is not critic:
                 self._add_critic(name, critic)
@@ -324,7 +343,7 @@ class App:
         """
         actor = c.Actor(f"app:{source}")
         given = {"idempotency_key": key, **prepared.given(), **fields}
-        context = self.context(prepared.intent, actor, given.get("options"))
+        context = self.context(prepared.intent, actor, given.get("options"), lifecycle)
         if lifecycle is None:
             source_of(context, source)
             made = submit_job(context, given)
@@ -340,19 +359,26 @@ class App:
         return Handle(engine, job_id, task_id, prepared.returns, actor)
 
     def context(
-        self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
+        self,
+        intent: str,
+        actor: c.Actor,
+        options: Mapping[str, Any] | None = None,
+        lifecycle: str | None = None,
     ) -> Context:
         """What a submission of the intent is checked against.
 
         An intent of this app is known before a worker has registered it. Only a plan names others.
         """
         core, own = self.installation(), self.intents.get(intent)
+        known = lifecycle is None or lifecycle in SHIPPED
+        lifecycles = SHIPPED_CHOICES if known else core.lifecycle_choices()
+        about = (core.store, core.settings)
         if own is not None and intent not in core.intents:
             row = own.row()
             if plan_from({**row, **(options or {})}, intent) is None:
-                return Context(core.store, core.settings, {intent: row}, actor)
+                return Context(*about, {intent: row}, actor, lifecycles=lifecycles)
         rows = {name: each.row() for name, each in self.intents.items()}
-        return Context(core.store, core.settings, {**rows, **core.known_intents()}, actor)
+        return Context(*about, {**rows, **core.known_intents()}, actor, lifecycles=lifecycles)
 
     def installation(self) -> Core:
         """The installation that the app is connected to."""

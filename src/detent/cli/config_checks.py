@@ -16,6 +16,7 @@ from detent.app.agent_config import agent_from
 from detent.cli.doctor_checks import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
+from detent.lifecycle_config import lifecycle_files
 from detent.limit_config import limits_from
 from detent.settings import Loaded, Settings, load, name
 from detent.thresholds import check
@@ -35,6 +36,7 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
                 intents_from(loaded.tables), agents_from(loaded.tables)
             ),
             lambda: limits_from(loaded.tables),
+            lambda: lifecycle_files(loaded.tables, loaded.file),
         )
         for each in checks:
             each()

@@ -98,13 +98,15 @@ def fold(
     view: LogReader,
     progress: Callable[[str, int], None] | None = None,
     batches: Iterable[Sequence[LoggedEvent]] | None = None,
+    lifecycles: TaskLifecycles | None = None,
 ) -> Folded:
     """Replay the whole log. An event that cannot be replayed is a flaw; other streams continue.
 
     Only one batch of events is in memory at a time, and the resulting rows. `batches` are the
-    events to replay if they are not all.
+    events to replay if they are not all, `lifecycles` those that the log has no documents of.
     """
-    folded = Folded(World(lifecycles=_begun_with(view)), trimmed=_is_trimmed(view))
+    begun = _begun_with(view) if lifecycles is None else lifecycles
+    folded = Folded(World(lifecycles=begun), trimmed=_is_trimmed(view))
     for events in all_committed(view) if batches is None else batches:
         for logged in events:
             fold_event(folded, logged)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from detent.engine import Engine
 from detent.errors import NotFound
 from detent.kernel.entities import Job, Task
-from detent.kernel.task_lifecycle import choices
+from detent.kernel.task_lifecycle import Choices, choices
 from detent.operations.registry import Caller
 from detent.settings import Settings
 from detent.store.port import ReadTransaction, Store
@@ -31,6 +32,8 @@ class Core:
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Limits of the configuration file, by name. `save_limits` writes them to the store.
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Files of lifecycles of the configuration file, by name. `save_lifecycles` installs them.
+    lifecycle_files: Mapping[str, Path] = field(default_factory=dict)
     #: Contexts that the gateway keeps for a second. A worker of this process that registers its
     #: intents removes them.
     contexts: dict[Caller, Context] = field(default_factory=dict)
@@ -46,6 +49,11 @@ class Core:
             name: _configured(row, registered.get(name, {})) for name, row in self.intents.items()
         }
         return {**registered, **own}
+
+    def lifecycle_choices(self) -> Choices:
+        """The lifecycles that a submission can have."""
+        with self.store.read() as view:
+            return choices(dict(view.lifecycles()))
 
     def submission_context(self, caller: Caller) -> Context:
         """The context against which the submissions of a caller are checked."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from detent.diagrams.drawing import outline
 from detent.engine import CommandRequest
-from detent.errors import DetentError, Forbidden, Invalid, NotFound
+from detent.errors import DetentError, Forbidden, Invalid, Misconfigured, NotFound
 from detent.kernel import commands as c
 from detent.kernel import lifecycle_document, lifecycle_json, lifecycle_lint
 from detent.kernel.commands import lifecycle_commands as lc
@@ -15,9 +15,11 @@ from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
 from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, choices, in_use, newest
+from detent.lifecycle_config import read_file
 from detent.lifecycle_search import SearchResult, Violation, search
 from detent.operations import schemas
 from detent.operations.context import Core
+from detent.operations.limits import FILE
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
@@ -192,6 +194,22 @@ def _whole_installation(caller: Caller) -> None:
             f"{caller.name} may change only project {caller.project!r}; lifecycles belong to the "
             "whole installation."
         )
+
+
+# ---- the configuration file ------------------------------------------------------------------
+
+
+def save_lifecycles(core: Core) -> None:
+    """Install the lifecycles of the configuration file. One that it no longer has stays."""
+    for name, path in core.lifecycle_files.items():
+        text = read_file(name, path)
+        found = read_document(text, path.name)[1]
+        if found.name != name:
+            raise Misconfigured(
+                f"{path.name} has the lifecycle {found.name}, not {name}.",
+                setting=f"lifecycles.{name}",
+            )
+        install(core, FILE, text, path.name)
 
 
 # ---- migration -------------------------------------------------------------------------------

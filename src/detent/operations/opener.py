@@ -13,6 +13,7 @@ from detent import private_files
 from detent.engine import Engine, Lifetimes
 from detent.errors import Unavailable
 from detent.intent_config import agents_from, intents_from
+from detent.lifecycle_config import lifecycle_files
 from detent.limit_config import limits_from
 from detent.operations.context import Core
 from detent.settings import Loaded, Settings
@@ -39,8 +40,8 @@ def open_core(loaded: Loaded, wait_s: float = 0.0) -> Iterator[Core]:
     )
     try:
         intents, agents = intents_from(loaded.tables), agents_from(loaded.tables)
-        kept = limits_from(loaded.tables)
-        yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept)
+        kept, files = limits_from(loaded.tables), lifecycle_files(loaded.tables, loaded.file)
+        yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept, files)
     finally:
         store.close()
 

@@ -112,6 +112,7 @@ class Harness:
         self.engine = Engine(self.store)
         self.app = app.bind(Core(self.store, self.engine, Settings()))
         app.check()
+        app.install_lifecycles()
         self.hooks: list[Hook] = []
         self.runners = Runners()
         self.client = HarnessEngineClient(self.engine, self.hooks)

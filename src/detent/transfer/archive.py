@@ -25,16 +25,21 @@ import msgspec.structs
 from detent import private_files
 from detent.errors import Refused, TooLarge
 from detent.integrity import audit, hash_chain
+from detent.kernel import lifecycle_document
+from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.world import RUNS
 from detent.store.blobs import CHUNK_BYTES
 from detent.store.table_names import TOMBSTONES
 from detent.store.types import LoggedEvent
+from detent.task_lifecycles import SHIPPED
 
 FORMAT, VERSION = "detent task", 1
 MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
+#: The documents of installed lifecycles that the tasks have; missing if there are none.
+LIFECYCLES = "lifecycles.json"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
 #: The names of members: fixed, or the digest of the content.
-NAME = re.compile(r"events\.jsonl|tree\.json|(?:evidence|output)/[0-9a-f]{64}")
+NAME = re.compile(r"events\.jsonl|tree\.json|lifecycles\.json|(?:evidence|output)/[0-9a-f]{64}")
 MAX_BYTES = 1_073_741_824
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 #: Below the limit of zip files without ZIP64, which is not supported.
@@ -258,6 +263,8 @@ class Archive:
             yield "it has no history"
         elif members[EVENTS].size > MAX_HISTORY_BYTES:
             yield f"its history exceeds {MAX_HISTORY_BYTES:,} bytes"
+        if LIFECYCLES in members and members[LIFECYCLES].size > MAX_HISTORY_BYTES:
+            yield f"its lifecycles exceed {MAX_HISTORY_BYTES:,} bytes"
         for run_id, digest in self.manifest.output.items():
             if f"output/{digest}" not in members:
                 yield f"the output of run {run_id} is missing"
@@ -280,12 +287,19 @@ class Archive:
             yield "the hash chain over its events differs from the manifest"
         yield from _wrong_events(events, self.manifest)
         log = History(events)
-        folded = audit.fold(log)
+        folded = audit.fold(log, lifecycles={**self.lifecycles(), **SHIPPED})
         yield from (f"its history is invalid: {flaw}" for flaw in folded.flaws)
         yield from _wrong_tree(folded, self.manifest)
         offences = audit.offences(log, folded)
         yield from (f"its history is invalid: {each}" for each in offences)
         yield from self._wrong_evidence(folded)
+
+    def lifecycles(self) -> dict[str, TaskLifecycle]:
+        """The installed lifecycles that the tasks have, by id."""
+        if LIFECYCLES not in self.manifest.members:
+            return {}
+        documents = msgspec.json.decode(b"".join(self.read(LIFECYCLES)), type=dict[str, Any])
+        return {name: lifecycle_document.read(each) for name, each in documents.items()}
 
     def _wrong_evidence(self, folded: audit.Folded) -> Iterator[str]:
         members, missing = self.manifest.members, set(self.manifest.missing)

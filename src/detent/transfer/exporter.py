@@ -22,6 +22,7 @@ from detent.store.types import LoggedEvent, Query
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,
+    LIFECYCLES,
     TREE,
     VERSION,
     Chain,
@@ -93,9 +94,12 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
             tree = _tree(view, root)
             block = view.last_chain_block()
             events = _events(view, tree.streams)
+            documents = _documents(view, tree)
         chain = Chain(*((0, "") if block is None else (block.to_position, block.chain.hex())))
         writer.add(TREE, [json.dumps(tree._asdict(), indent=1, ensure_ascii=False).encode()])
         writer.add(EVENTS, map(event_line, events))
+        if documents:
+            writer.add(LIFECYCLES, [json.dumps(documents, indent=1, ensure_ascii=False).encode()])
         missing = _add_evidence(writer, store, tree)
         output = _add_output(writer, tree, read_output)
         counts: dict[str, int] = {}
@@ -123,6 +127,13 @@ def _tree(view: ReadTransaction, root: str) -> Tree:
     runs = _rows(view, "runs", "job_id", [row["id"] for row in jobs], "queued_at")
     evidence = _rows(view, "evidence", "run_id", [row["id"] for row in runs], "at")
     return Tree(tasks, jobs, runs, evidence)
+
+
+def _documents(view: ReadTransaction, tree: Tree) -> dict[str, Any]:
+    """By id, the documents of the installed lifecycles that the tasks have or had before."""
+    names = {row["lifecycle"].partition("@")[0] for row in tree.tasks}
+    rows = view.rows("lifecycles")
+    return {name: rows[name]["document"] for name in rows if name.partition("@")[0] in names}
 
 
 def _rows(

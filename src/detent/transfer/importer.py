@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from detent.engine import Engine
 from detent.engine.changeset import ChangeSet
-from detent.errors import Refused
+from detent.errors import NotFound, Refused
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Folded
 from detent.kernel import events as e
@@ -101,6 +101,23 @@ def _require_new(view: ReadTransaction, archive: Archive, events: list[LoggedEve
         )
 
 
+def _require_lifecycles(tx: WriteTransaction, archive: Archive, records: list[e.Record]) -> None:
+    """Refuse a task whose lifecycle is not installed here, or is another one here."""
+    here, there = dict(tx.lifecycles()), archive.lifecycles()
+    known = {name: each for name, each in here.items() if there.get(name, each) == each}
+    for record in records:
+        if isinstance(record.event, e.TaskCreated | e.TaskMigrated):
+            wanted = record.event.lifecycle
+            if wanted not in known:
+                raise NotFound(
+                    f"The task {record.stream} has the lifecycle {wanted}, which is not installed, "
+                    "or with other content.",
+                    code="unknown_lifecycle",
+                    hint="Install its document first: `detent lifecycle install FILE`.",
+                    known=known,
+                )
+
+
 def _keep_blobs(engine: Engine, archive: Archive) -> int:
     names = [name for name in archive.manifest.members if name.startswith("evidence/")]
     for name in names:
@@ -121,9 +138,11 @@ def _append(
     tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
 ) -> bool:
     _require_new(tx, archive, events)
-    change_set = ChangeSet(World(), 0, tx.now())
-    for logged in events:
-        change_set.replay(read_record(logged))
+    records = [read_record(logged) for logged in events]
+    _require_lifecycles(tx, archive, records)
+    change_set = ChangeSet(World(lifecycles=tx.lifecycles()), 0, tx.now())
+    for record in records:
+        change_set.replay(record)
     chain = archive.manifest.chain
     mark = e.TaskImported(archive.digest, chain.position, chain.value)
     root = archive.manifest.task

@@ -17,6 +17,7 @@ from typing import Any
 from detent import failpoints
 from detent.app.app import App
 from detent.app.handlers import AgentHandler, FunctionHandler
+from detent.app.lifecycle_documents import install_all
 from detent.engine.claims import Sessions
 from detent.kernel.commands.limit_commands import EndPause
 from detent.operations.context import Core
@@ -185,6 +186,7 @@ class Worker:
         sandbox.check(self.core.settings)
         self._end_orphans()
         self._end_drain()
+        install_all(self.core, self.app.lifecycles.values())
         self.core.engine.transaction(self._register)
         self.core.contexts.clear()
         failpoints.hit("worker.registered")
