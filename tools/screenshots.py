@@ -12,6 +12,7 @@ import httpx2
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.dashboard.conftest import ARGUMENTS, chromium
+from tests.dashboard.release_lifecycle import document
 from tests.dashboard.scenes import WORKERS_LOST, Scene, scene
 from tests.e2e.installation import wait_until
 from tools.web_past import live_through
@@ -59,9 +60,24 @@ def fill(detent: Scene) -> dict[str, str]:
     ids["talk"] = detent.submit(
         "talk", {"until": detent.let("quiet")}, "running", title="Migrate the archive", **own
     )
+    ids["decision"] = _installed(detent)
     _standing(detent)
     _kept(detent)
     return ids
+
+
+def _installed(detent: Scene) -> str:
+    """Install a lifecycle and create tasks of it; return the one that waits for a decision."""
+    detent.post("/api/lifecycles", {"document": document()}).raise_for_status()
+    own = {"lifecycle": "release", "project": "shop"}
+    done = detent.submit("change", {}, "approval", title="Release 2.2", **own)
+    detent.post(f"/api/tasks/{done}/events", {"event": "task_approved"}).raise_for_status()
+    decision = detent.submit("change", {}, "approval", title="Release 2.3", **own)
+    back = {"event": "task_sent_back", "comment": "The notes do not name the migration."}
+    detent.post(f"/api/tasks/{decision}/events", back).raise_for_status()
+    detent.wait_for(decision, "approval")
+    detent.submit("change", {}, title="Release 2.5", run=False, **own)
+    return decision
 
 
 def _past(detent: Scene) -> None:
@@ -120,7 +136,9 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "inbox-confirmation": f"/inbox/{ids['confirm']}",
         "inbox-failure": f"/inbox/{ids['failure']}",
         "inbox-quarantine": f"/inbox/{ids['poison']}",
+        "inbox-decision": f"/inbox/{ids['decision']}",
         "board-review": "/board",
+        "board-release": "/board?lifecycle=release",
         "board-board": "/board?lifecycle=board",
         "task": f"/tasks/{ids['review']}",
         "task-timeline": f"/tasks/{ids['review']}/timeline",
@@ -137,6 +155,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "access": "/access",
         "health": "/system",
         "lifecycles": "/lifecycles/review",
+        "lifecycles-release": "/lifecycles/release",
     }
 
 

@@ -1,13 +1,5 @@
 """A lifecycle of seven states for browser tests: a job, a gate, a round limit and a timer."""
 
-import tomllib
-from pathlib import Path
-
-from detent.engine import Engine
-from detent.kernel import commands as c
-from detent.kernel.commands import lifecycle_commands as lc
-from detent.store.sqlite import SqliteStore
-
 DOCUMENT = """
 name = "release"
 title = "A release that a person approves"
@@ -68,10 +60,10 @@ who = ["worker"]
 why = "a worker claimed its job"
 
 [[rows]]
-from = "building"
+from = ["queued", "building"]
 event = "task_blocked"
 to = "blocked"
-who = ["worker"]
+who = ["worker", "engine"]
 why = "the build failed, or it has a question"
 
 [[rows]]
@@ -133,13 +125,6 @@ event = "task_cancelled"
 """
 
 
-def install(database: Path, *, version: int = 1, after: str = "3d") -> None:
-    """Install the lifecycle into a database that no server has open."""
-    database.parent.mkdir(mode=0o700, exist_ok=True)
-    document = tomllib.loads(DOCUMENT.replace("{after}", after))
-    store = SqliteStore(database)
-    try:
-        command = lc.InstallLifecycle({**document, "version": version})
-        Engine(store).do(command, c.Actor("owner"))
-    finally:
-        store.close()
+def document(*, version: int = 1, after: str = "3d") -> str:
+    """The text of the document; a task is given up after this time without a decision."""
+    return f"version = {version}\n{DOCUMENT.replace('{after}', after)}"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.dashboard.conftest import sign_in
-from tests.dashboard.release_lifecycle import install
+from tests.dashboard.release_lifecycle import document
 from tests.dashboard.scenes import Scene, scene
 from tests.dashboard.test_accessibility import SCHEMES, flaws, settled, wear
 from tests.ports import free_port
@@ -18,10 +19,15 @@ COLUMNS = ["draft", "In work", "blocked", "To approve", "released", "cancelled"]
 @pytest.fixture(scope="module")
 def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made = scene(Path(tmp_path_factory.mktemp("lifecycles")))
-    install(made.data / "detent.db")
     made.up("--port", str(free_port()))
+    install(made)
     yield made
     made.kill()
+
+
+def install(detent: Scene, **how: Any) -> None:
+    answer = detent.post("/api/lifecycles", {"document": document(**how)})
+    assert answer.status_code < 300, answer.text
 
 
 def built(detent: Scene, title: str) -> str:
@@ -162,6 +168,17 @@ def test_its_rules_are_a_table(page: Page, detent: Scene) -> None:
     expect(page.locator(".diagram .box[data-state]")).to_have_count(7)
 
 
+def test_the_health_page_counts_its_tasks(page: Page, detent: Scene) -> None:
+    counts = detent.get("/api/counts")["lifecycles"]["release"]
+    page.goto(f"{detent.url}/system")
+    row = page.get_by_role("table", name="Tasks by lifecycle").locator("tr", has_text="release")
+    expect(row.locator("td").nth(3)).to_have_text(str(counts.get("released", 0)))
+    built(detent, "Version 13")
+    expect(row.locator("td").nth(2)).to_have_text(str(counts.get("approval", 0) + 1))
+    row.get_by_role("link").click()
+    expect(column(page, "To approve").get_by_text("Version 13")).to_be_visible()
+
+
 def test_a_server_that_is_killed_goes_on_with_it(
     context: BrowserContext, page: Page, detent: Scene
 ) -> None:
@@ -188,22 +205,22 @@ def test_a_server_that_is_killed_goes_on_with_it(
 def test_two_versions_and_a_timer(stranger: BrowserContext, tmp_path: Path) -> None:
     """The second version gives up after a second; tasks of the first stay on it."""
     own = scene(tmp_path)
-    install(own.data / "detent.db")
     own.up()
     try:
-        first = own.submit("change", {}, "approval", title="Old", lifecycle="release")
-        own.stop()
-        install(own.data / "detent.db", version=2, after="1s")
-        own.up()
-        second = own.submit("change", {}, "cancelled", title="New", lifecycle="release")
-        assert own.task(second)["lifecycle"] == "release@2"
         page = sign_in(stranger.new_page(), own)
         page.goto(f"{own.url}/board")
-        expect(page.get_by_label("Lifecycle", exact=True)).to_have_value("release")
+        lifecycle = page.get_by_label("Lifecycle", exact=True)
+        expect(lifecycle).to_be_visible()
+        install(own)
+        first = own.submit("change", {}, "approval", title="Old", lifecycle="release")
+        lifecycle.select_option("release")  # the page was not loaded again
         expect(column(page, "To approve").get_by_text("Old")).to_be_visible()
-        page.get_by_label("Lifecycle", exact=True).select_option("release, version 2")
+        install(own, version=2, after="1s")
+        second = own.submit("change", {}, "cancelled", title="New", lifecycle="release")
+        assert own.task(second)["lifecycle"] == "release@2"
+        lifecycle.select_option("release, version 2")
         expect(column(page, "cancelled").get_by_text("New")).to_be_visible()
-        expect(page.get_by_text("Old")).to_have_count(0)
+        expect(page.locator(".card", has_text="Old")).to_have_count(0)
         page.goto(f"{own.url}/lifecycles/release@2")
         versions = page.get_by_role("navigation", name="Versions").get_by_role("link")
         expect(versions).to_have_text(["Version 2 1 task", "Version 1 1 task"])

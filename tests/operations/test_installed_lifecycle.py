@@ -8,7 +8,7 @@ import pytest
 from detent.errors import Refused
 from detent.kernel.commands import lifecycle_commands as lc
 from detent.operations.registry import Caller
-from tests.dashboard.release_lifecycle import DOCUMENT
+from tests.dashboard import release_lifecycle
 from tests.operations.operations_client import OperationsClient
 
 #: A person for whom the row of an event is declared.
@@ -16,8 +16,7 @@ CHIEF = Caller("person:chief")
 
 
 def document(version: int = 1) -> dict[str, Any]:
-    found = tomllib.loads(DOCUMENT.replace("{after}", "3d"))
-    return {**found, "version": version}
+    return tomllib.loads(release_lifecycle.document(version=version))
 
 
 def install(client: OperationsClient, given: dict[str, Any]) -> None:

@@ -106,6 +106,7 @@ export const RELEASE_2: Lifecycle = { ...RELEASE, id: "release@2", version: 2 };
 export const TABLES = new Tables({
   lifecycles: [REVIEW, RELEASE, RELEASE_2, JOB, RUN, STEP],
   defaults: { submit: "review" },
+  tasks: null,
   appearances: {},
 });
 

@@ -8,6 +8,7 @@ import { duration } from "../time";
 import { Loading, Trouble } from "../ui/notes";
 import { Mark, Shape } from "../ui/state";
 import { useTables } from "../ui/tables";
+import { TaskCounts } from "./task_counts";
 
 const Charts = lazy(() => import("./charts"));
 
@@ -29,6 +30,8 @@ export default function HealthPage() {
       <h1>Health</h1>
       {health.error && <Trouble problem={health.error} again={health.refetch} />}
       {health.data ? <Verdict health={health.data} /> : <Loading what="the verdict" />}
+      <h2>Tasks by lifecycle</h2>
+      <TaskCounts />
       <div className="title-row">
         <h2>Over time</h2>
         <div className="segments" role="group" aria-label="Window">

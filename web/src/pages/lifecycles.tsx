@@ -54,11 +54,11 @@ function One({ table, counts }: { table: Lifecycle; counts: ByState | undefined 
         {table.default_for.length > 0 && ` New tasks from ${list(table.default_for)} have it.`}
       </p>
       {table.kind === "task" && (
-        <p>
+        <div className="row wrap lifecycle-links">
           <Link to={`/board?lifecycle=${encodeURIComponent(table.id)}`}>Open its board</Link>
-        </p>
+          <Versions table={table} counts={counts} />
+        </div>
       )}
-      <Versions table={table} counts={counts} />
       <Diagram name={table.id} counts={here ?? {}} />
       <States table={table} counts={here} />
       <Transitions table={table} />
@@ -150,8 +150,9 @@ const JOBS: Record<string, string> = {
 
 function sentences(table: Lifecycle, state: string): string {
   const ending = table.endings[state];
+  const meaning = plain(table.meanings[state] ?? "");
   return [
-    plain(table.meanings[state] ?? ""),
+    meaning.endsWith(".") ? meaning : `${meaning}.`,
     state === table.initial && " It begins here.",
     table.waits_for_person.includes(state) && " A person decides.",
     ending && ` It counts as ${ending}.`,
@@ -162,10 +163,12 @@ function sentences(table: Lifecycle, state: string): string {
 }
 
 function Transitions({ table }: { table: Lifecycle }) {
+  const extended = table.rows.some((row) => row.extension);
+  const headings = ["From", "Event", "To", "Who", "When", ...(extended ? ["Extension"] : [])];
   return (
     <>
       <h2>Transitions</h2>
-      <Grid label="Transitions" headings={["From", "Event", "To", "Who", "When", "Extension"]}>
+      <Grid label="Transitions" headings={headings}>
         {table.rows.map((row) => (
           <tr key={`${row.source} ${row.event}`}>
             <td>
@@ -181,7 +184,7 @@ function Transitions({ table }: { table: Lifecycle }) {
             </td>
             <td>{words(row.who)}</td>
             <td>{plain(row.why)}</td>
-            <td>{row.extension && <span className="tag strong">ext</span>}</td>
+            {extended && <td>{row.extension && <span className="tag strong">ext</span>}</td>}
           </tr>
         ))}
       </Grid>
