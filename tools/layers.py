@@ -21,7 +21,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"integrity"}),
     frozenset({"engine"}),
     frozenset({"store"}),
-    frozenset({"diagrams", "lifecycle_tla", "task_lifecycles"}),
+    frozenset({"diagrams", "lifecycle_search", "lifecycle_tla", "task_lifecycles"}),
     frozenset({"kernel"}),
     frozenset({"program_log", "server_file"}),
     frozenset(

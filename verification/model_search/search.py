@@ -17,6 +17,8 @@ from detent.kernel.decide import decide
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
+from detent.lifecycle_search.search_state import world_after
+from detent.lifecycle_search.trail import Trail
 from detent.task_lifecycles import SHIPPED
 from verification.model_search.observer import Hand, Witness, keep
 from verification.model_search.promises import Broken, Step, broken, wrongly_refused
@@ -70,35 +72,11 @@ class Outcome:
         return [f"{self.scene}: {size}", *steps]
 
 
-class Trail:
-    """Every state that was reached, and the action that led there first."""
-
-    def __init__(self, first: State) -> None:
-        self.numbers = {key(first): 0}
-        self.steps: list[tuple[int, Action | None]] = [(-1, None)]
-
-    def enter(self, state: State, origin: int, action: Action) -> int | None:
-        """The number of a state that is new; None for one that is known."""
-        number = len(self.steps)
-        if self.numbers.setdefault(key(state), number) != number:
-            return None
-        self.steps.append((origin, action))
-        return number
-
-    def path(self, number: int) -> tuple[Action, ...]:
-        actions: list[Action] = []
-        origin, action = self.steps[number]
-        while action is not None:
-            actions.append(action)
-            origin, action = self.steps[origin]
-        return tuple(reversed(actions))
-
-
 def search(scene: Scene, max_states: int | None = None) -> Outcome:
     """Visit every state that the scene can reach, nearest first, or up to a maximum number."""
     outcome = Outcome(scene.name)
     first = beginning(scene)
-    trail = Trail(first)
+    trail: Trail[Action] = Trail(key(first))
     level = [(0, first)]
     while level and outcome.counterexample is None:
         outcome.depth += 1
@@ -109,7 +87,7 @@ def search(scene: Scene, max_states: int | None = None) -> Outcome:
 
 
 def _next_level(
-    scene: Scene, level: list[tuple[int, State]], trail: Trail, outcome: Outcome
+    scene: Scene, level: list[tuple[int, State]], trail: Trail[Action], outcome: Outcome
 ) -> list[tuple[int, State]]:
     """Everything that one more step leads to for the first time."""
     below = []
@@ -121,7 +99,7 @@ def _next_level(
                 path = (*trail.path(number), action)
                 outcome.counterexample = Counterexample(*after, path)
                 return []
-            entered = None if after is None else trail.enter(after, number, action)
+            entered = None if after is None else trail.enter(key(after), number, action)
             if after is not None and entered is not None:
                 below.append((entered, after))
     return below
@@ -185,10 +163,7 @@ CHANGED = ("tasks", "jobs", "parts", "plans", "usage", "gone")
 
 
 def follow(state: State, action: Action, draft: Draft) -> State:
-    world = World(lifecycles=SHIPPED)
-    for name, value in vars(state.world).items():
-        setattr(world, name, dict(value) if isinstance(value, dict) else value)
-    world.merge(draft, draft.records)
+    world = world_after(state.world, draft)
     hands = state.hands
     if isinstance(draft.answer, c.Grant) and action.worker is not None:
         run_id = world.jobs[draft.answer.job_id].run_id or ""

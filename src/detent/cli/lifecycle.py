@@ -1,11 +1,12 @@
 """`detent lifecycle`: show, draw, export, check and simulate the lifecycles. Changes nothing."""
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import click
 
+from detent.cli.lifecycle_check import check
+from detent.cli.lifecycle_export import export
 from detent.cli.output import (
     Cell,
     Group,
@@ -17,14 +18,12 @@ from detent.cli.output import (
     styled_state,
 )
 from detent.diagrams.drawing import Format, diagram
-from detent.errors import Invalid, Refused, TooLarge
+from detent.errors import Refused
 from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.state_mapping import mapped
 from detent.task_lifecycles import SHIPPED, all_lifecycles, find
 
-FILE_LIMIT_BYTES = 1_000_000
-FORMAT_HINT = "`detent lifecycle export` prints a valid file."
 REFUSED = "refused"
 IGNORED = "ignored"
 
@@ -32,6 +31,10 @@ IGNORED = "ignored"
 @click.group(cls=Group)
 def lifecycle() -> None:
     """Show, draw, export, check and simulate the lifecycles."""
+
+
+lifecycle.add_command(check)
+lifecycle.add_command(export)
 
 
 @lifecycle.command("list")
@@ -102,32 +105,6 @@ def draw(name: str, kind: str, as_json: bool) -> None:
         print_json({"name": find(name).name, "format": kind, "text": text})
     else:
         click.echo(text, nl=False)
-
-
-@lifecycle.command()
-@json_option
-def export(as_json: bool) -> None:
-    """Print every lifecycle as JSON, with or without --json."""
-    del as_json  # accepted because every command has it
-    print_json([lifecycle_json.export(each) for each in all_lifecycles().values()])
-
-
-@lifecycle.command()
-@click.argument("file", type=click.File("rb"))
-@json_option
-@click.pass_context
-def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
-    """Check the lifecycles in a JSON file (- for stdin) in the format of `lifecycle export`.
-
-    The exit code is 1 if there are flaws.
-    """
-    found = [(each.name, each.flaws()) for each in _read(file)]
-    if as_json:
-        print_json({"lifecycles": [{"name": name, "flaws": flaws} for name, flaws in found]})
-    else:
-        for name, flaws in found:
-            print_text("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
-    ctx.exit(1 if any(flaws for _, flaws in found) else 0)
 
 
 @lifecycle.command()
@@ -211,24 +188,3 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
         )
         for row in found.rows
     ]
-
-
-def _read(file: BinaryIO) -> list[Lifecycle]:
-    """Read the lifecycles of a file: one object, or a list of objects."""
-    text = file.read(FILE_LIMIT_BYTES + 1)
-    if len(text) > FILE_LIMIT_BYTES:
-        raise TooLarge(
-            f"The file is larger than {FILE_LIMIT_BYTES} bytes.",
-            limit=FILE_LIMIT_BYTES,
-        )
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(
-            f"The file is not JSON: {error}.", code="unreadable", field="file", hint=FORMAT_HINT
-        ) from None
-    if not isinstance(value, list):
-        return [lifecycle_json.read(value)]
-    if not value:
-        raise Invalid("The file contains no lifecycle.", field="file", hint=FORMAT_HINT)
-    return [lifecycle_json.read(each, f"[{index}]") for index, each in enumerate(value)]

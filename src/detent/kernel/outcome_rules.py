@@ -14,6 +14,8 @@ from detent.kernel.retry import FailureClass
 from detent.kernel.task_lifecycle import Predicate, Rule, Trigger
 
 DEPENDENCY = "dependency"
+#: How much of a result the error of a failed task shows.
+LONGEST_RESULT = 100
 
 
 def follow(draft: Draft, when: Trigger, task: Task, record: e.Record) -> None:
@@ -161,8 +163,14 @@ def _completed(draft: Draft, task: Task, record: e.Record) -> e.Event:
 
 
 def _failed(draft: Draft, task: Task, record: e.Record) -> e.Event:
-    if isinstance(record.event, e.JobFailed):
-        return e.TaskFailed(record.event.error_class, record.event.error)
+    event = record.event
+    if isinstance(event, e.JobFailed):
+        return e.TaskFailed(event.error_class, event.error)
+    if isinstance(event, e.JobCompleted):
+        error = f"the job completed with the result {str(event.result)[:LONGEST_RESULT]}"
+        return e.TaskFailed(FailureClass.ERROR.value, error)
+    if isinstance(event, e.JobCancelled) and event.reason != DEPENDENCY:
+        return e.TaskFailed(FailureClass.CANCELLED.value, f"the job was cancelled: {event.reason}")
     error = f"the task {task.failed_dependency} that it depends on has failed"
     return e.TaskFailed(FailureClass.DEPENDENCY.value, error)
 
@@ -176,7 +184,8 @@ def _budget_exceeded(draft: Draft, task: Task, record: e.Record) -> e.Event:
 
 
 def _cancelled(draft: Draft, task: Task, record: e.Record) -> e.Event:
-    return e.TaskCancelled(cast(e.JobCancelled, record.event).reason)
+    event = record.event
+    return e.TaskCancelled(event.reason if isinstance(event, e.JobCancelled) else event.name)
 
 
 def _rejected(draft: Draft, task: Task, record: e.Record) -> e.Event:
