@@ -9,8 +9,8 @@ from verification.simulation.simulation_run import simulate
 
 @click.command()
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
-@click.option("--seeds", default=10, show_default=True, help="How many seeds.")
-@click.option("--steps", default=5_000, show_default=True, help="Steps of each run.")
+@click.option("--seeds", default=4, show_default=True, help="How many seeds.")
+@click.option("--steps", default=4_000, show_default=True, help="Steps of each run.")
 def main(seed: int, seeds: int, steps: int) -> None:
     """Simulate with injected faults; exit 1 if an event is no step of the model."""
     allowed = {name: transitions_of(each) for name, each in SHIPPED.items()}
