@@ -33,7 +33,7 @@ ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races", "operations")
 ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.
-OF_THE_CLONE = ("wire", "mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
+OF_THE_CLONE = ("wire", "traces", "mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
 STORES = ("sqlite", "postgres")
 #: The simulation is cut into runs of this many steps, so that both lanes have something to do.
@@ -199,6 +199,17 @@ def _unseen_by_unit_tests() -> Line:
     )
 
 
+def _traces() -> Line:
+    """The logs of simulations are sequences of steps of the TLA+ model of their lifecycle."""
+    begun_s = time.monotonic()
+    command = [sys.executable, "-m", "verification.lifecycle_model"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = (ended.stdout or ended.stderr).strip().splitlines() or ["no output"]
+    problems = [] if ended.returncode == 0 else [lines[-1]]
+    replay = "python -m verification.lifecycle_model"
+    return Line("traces", "sqlite", "0", lines[0], problems, replay, time.monotonic() - begun_s)
+
+
 def _dependencies() -> Line:
     begun_s = time.monotonic()
     found = dependencies.audit(online=True)
@@ -212,6 +223,7 @@ def _dependencies() -> Line:
 
 OWN: Mapping[str, Job] = {
     "wire": _wire,
+    "traces": _traces,
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
     "fuzzing": _fuzzing,

@@ -77,6 +77,14 @@ def test_a_plan_from_a_file(reader: Reader) -> None:
     assert "e2e tests of shop-1.4.0 passed" in output
 
 
+def test_a_lifecycle_is_checked_with_tlc(reader: Reader) -> None:
+    page = HOWTO / "lifecycle-tla.md"
+    reader.write_files(page)
+    output = reader.follow(page)
+    assert "distinct: no error" in output
+    assert "RoundLimit = 2" in output
+
+
 @pytest.mark.parametrize("page", ["test-handlers", "critics"])
 def test_tests_of_handlers_pass(tmp_path: Path, page: str) -> None:
     with Reader(tmp_path / "home") as reader:

@@ -10,8 +10,7 @@ from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.world import World
 
 DOCUMENTS = Path(__file__).parent / "tla_documents"
-PERSON, WORKER, KEEPER = c.Actor("person"), c.Actor("worker:w"), c.Actor("keeper")
-DAY_US = 86_400_000_000
+PERSON, WORKER = c.Actor("person"), c.Actor("worker:w")
 
 
 def document(name: str) -> TaskLifecycle:

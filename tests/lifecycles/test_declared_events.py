@@ -1,7 +1,7 @@
-"""Events of a document's own: dependencies, cancel requests and round limits count for them too."""
+"""Events of a document's own: dependencies and cancel requests count for them too."""
 
 from detent.kernel import commands as c
-from tests.lifecycles.declared_documents import DAY_US, KEEPER, WORKER, Decisions
+from tests.lifecycles.declared_documents import WORKER, Decisions
 
 
 def test_a_task_queued_by_its_own_event_waits_for_its_dependency() -> None:
@@ -32,20 +32,3 @@ def test_an_event_that_follows_the_end_of_the_job_removes_a_late_cancel_request(
     decisions.do(c.CompleteRun(grant, run), WORKER)
     assert decisions.state("task") == "built"
     assert decisions.world.tasks["task"].cancel_reason is None
-
-
-def test_a_timer_does_not_count_a_round_over_the_limit() -> None:
-    decisions = Decisions("reminder")
-    decisions.submit(
-        "task", queue=True, options={"retry": {"classes": {"timeout": {"retries": 0}}}}
-    )
-    for _ in range(2):
-        grant, run = decisions.claim("task")
-        decisions.do(c.TimeOutRun(grant, run), WORKER)
-        assert decisions.do(c.FireTimer("task", "snoozed"), KEEPER, DAY_US)
-    grant, run = decisions.claim("task")
-    decisions.do(c.TimeOutRun(grant, run), WORKER)
-    assert not decisions.do(c.FireTimer("task", "snoozed"), KEEPER, DAY_US)
-    assert decisions.world.tasks["task"].rounds == 2
-    assert decisions.do(c.FireTimer("task", "snoozed"), KEEPER, 31 * DAY_US)
-    assert decisions.state("task") == "dropped"

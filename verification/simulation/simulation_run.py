@@ -6,7 +6,7 @@ transactions, and others may have turns of their own in between.
 """
 
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from detent.errors import DetentError
 from detent.store.sqlite import SqliteStore
+from detent.store.types import LoggedEvent
 from detent.submission import command
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
@@ -190,8 +191,16 @@ def _ids_in_order() -> Iterator[None]:
         yield
 
 
-def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
-    """Run one seed; a broken promise is in the outcome, with what was counted until then."""
+def simulate(
+    seed: int,
+    steps: int,
+    mutant: str | None = None,
+    keep_log: Callable[[Sequence[LoggedEvent]], None] | None = None,
+) -> Outcome:
+    """Run one seed; a broken promise is in the outcome, with what was counted until then.
+
+    `keep_log` is called with the whole log at the end.
+    """
     outcome = Outcome(seed, steps, mutant=mutant)
     with (
         mutated(mutant),
@@ -209,6 +218,8 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
             outcome.failure = f"an unexpected exception was raised: {error!r}"
         finally:
             own_clock.stop()
+            if keep_log is not None:
+                keep_log(run.auditor.log)
             outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()
             run.close()
     return outcome

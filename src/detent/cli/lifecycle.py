@@ -8,6 +8,7 @@ import click
 from detent.cli.connection import connect
 from detent.cli.lifecycle_check import check
 from detent.cli.lifecycle_documents import install, migrate, remove
+from detent.cli.lifecycle_export import export
 from detent.cli.output import (
     Cell,
     Group,
@@ -34,7 +35,7 @@ def lifecycle() -> None:
     """Show, draw, check and simulate lifecycles; install, migrate and remove your own."""
 
 
-for _command in (check, install, remove, migrate):
+for _command in (check, export, install, remove, migrate):
     lifecycle.add_command(_command)
 
 
@@ -121,14 +122,6 @@ def draw(name: str, kind: str, as_json: bool) -> None:
         print_json({"name": found.name, "format": kind, "text": text})
     else:
         click.echo(text, nl=False)
-
-
-@lifecycle.command()
-@json_option
-def export(as_json: bool) -> None:
-    """Print every lifecycle as JSON, with or without --json."""
-    del as_json  # accepted because every command has it
-    print_json([lifecycle_json.export(each) for each in all_lifecycles().values()])
 
 
 @lifecycle.command()

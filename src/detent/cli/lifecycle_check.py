@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from detent.cli.lifecycle_export import checked_by_tlc, tlc_lines
 from detent.cli.output import json_option, print_json, print_text
 from detent.errors import Invalid, TooLarge
 from detent.kernel import lifecycle_json, lifecycle_lint
@@ -31,9 +32,10 @@ NAMED = re.compile(rb"^name\s*=", re.MULTILINE)
     show_default=True,
     help="How many states of a document to search.",
 )
+@click.option("--tla", is_flag=True, help="Check the TLA+ model of a document with TLC too.")
 @json_option
 @click.pass_context
-def check(ctx: click.Context, file: BinaryIO, max_states: int, as_json: bool) -> None:
+def check(ctx: click.Context, file: BinaryIO, max_states: int, tla: bool, as_json: bool) -> None:
     """Check the lifecycle in a TOML document, or the tables in a JSON file (- for stdin).
 
     A document is linted, each error with its line and field. Then every state that its tasks can
@@ -44,7 +46,7 @@ def check(ctx: click.Context, file: BinaryIO, max_states: int, as_json: bool) ->
     content = _content(file)
     name = Path(str(getattr(file, "name", "<stdin>"))).name
     if name.endswith(".toml") or NAMED.search(content):
-        found = _check_document(content, name, max_states)
+        found = _check_document(content, name, max_states, tla)
         lines = _document_lines(found, name)
     else:
         found = {
@@ -68,7 +70,7 @@ def _content(file: BinaryIO) -> bytes:
 # ---- a document ------------------------------------------------------------------------------
 
 
-def _check_document(content: bytes, name: str, max_states: int) -> dict[str, Any]:
+def _check_document(content: bytes, name: str, max_states: int, tla: bool) -> dict[str, Any]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -79,7 +81,10 @@ def _check_document(content: bytes, name: str, max_states: int) -> dict[str, Any
     others = {key: each for key, each in SHIPPED.items() if each.name != lifecycle.name}
     flaws = [*lifecycle_lint.flaws(lifecycle), *lifecycle_lint.conflicts(lifecycle, others)]
     result = None if flaws else search(lifecycle, max_states).plain()
-    return {"lifecycles": [{"name": lifecycle.id, "flaws": located(text, flaws), "search": result}]}
+    checked = {"name": lifecycle.id, "flaws": located(text, flaws), "search": result}
+    if tla and not flaws:
+        checked["tla"] = checked_by_tlc(lifecycle)
+    return {"lifecycles": [checked]}
 
 
 def _document_lines(found: dict[str, Any], name: str) -> Iterator[str]:
@@ -92,6 +97,7 @@ def _document_lines(found: dict[str, Any], name: str) -> Iterator[str]:
         else:
             yield f"{each['name']}: no flaws"
             yield from _search_lines(each["search"])
+            yield from tlc_lines(each["tla"]) if "tla" in each else ()
 
 
 def _search_lines(result: dict[str, Any]) -> Iterator[str]:
@@ -109,8 +115,8 @@ def _search_lines(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _fails(checked: dict[str, Any]) -> bool:
-    result = checked.get("search")
-    return result is not None and result["violation"] is not None
+    found = checked.get("search"), checked.get("tla")
+    return any(each and (each.get("violation") or each.get("violated")) for each in found)
 
 
 # ---- tables ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from detent.kernel.commands.limit_commands import LimitCommand
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import Ending
+from detent.kernel.task_lifecycle import state_names
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
@@ -300,12 +301,12 @@ def _load_failed_subtasks(tx: ReadTransaction, world: World) -> None:
 
 
 def _signals_failure(world: World, wait: Wait, name: str) -> bool:
-    """Whether a subtask has signalled that it did not end well. It has its parent's lifecycle."""
+    """Whether a subtask, which may have any lifecycle, has signalled that it did not end well."""
     signal = world.part(SIGNALS, wait.job_id, name)
-    parent = world.find_task(world.job(wait.job_id).task_id or "")
-    if signal is None or parent is None or not name.startswith("task:"):
+    if signal is None or not name.startswith("task:"):
         return False
-    return world.lifecycle(parent).ending(signal.value["state"]) is not Ending.DONE
+    done = state_names(world.lifecycles, lambda state: state.ending is Ending.DONE)
+    return signal.value["state"] not in done
 
 
 def _load_ended_waits(tx: ReadTransaction, world: World, job_ids: Iterable[str]) -> None:

@@ -273,13 +273,11 @@ WaitEnded(w, t) ==
       [] w[t].reason = "none"   -> {Woken(w, t)}
       [] w[t].reason = "lack"   -> {Unblock(w, t)}
       [] OTHER                  -> {}
-\* The first of the timers that are due is sent, unless it would count a round over the limit.
-CanExpire(w, t, timer) ==
-    w[t].state = timer.state /\ (timer.event \in RoundEvents => RoundsAreLeft(w, t))
-IsFirst(w, t, i) ==
-    \A j \in 1..(i - 1) : ~(CanExpire(w, t, Timers[j]) /\ Timers[j].after <= Timers[i].after)
+\* Of the timers that are due the first is sent.
+IsFirst(w, t, i) == \A j \in 1..(i - 1) :
+    ~(Timers[j].state = Timers[i].state /\ Timers[j].after <= Timers[i].after)
 Expired(w, t, i) ==
-    CASE ~CanExpire(w, t, Timers[i]) \/ ~IsFirst(w, t, i) -> {}
+    CASE w[t].state # Timers[i].state \/ ~IsFirst(w, t, i) -> {}
       [] Timers[i].event = "task_cancelled" -> {Cancel(w, t)}
       [] OTHER -> {Emit(w, t, Timers[i].event, "timer")}
 

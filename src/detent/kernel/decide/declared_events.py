@@ -42,7 +42,7 @@ def send_event(draft: Draft, command: c.SendEvent) -> str:
         not_over_a_question(task)
         seen(draft, task, command.seen)
         _may_send(draft, task, row)
-        _refuse_used_rounds(draft, task, command.event)
+        _rounds_left(draft, task, command.event)
         draft.emit(task.id, declared(command.event, draft, task, command.comment))
     return draft.task(task.id).state
 
@@ -74,30 +74,20 @@ def _may_send(draft: Draft, task: Task, row: Row) -> None:
         )
 
 
-def _refuse_used_rounds(draft: Draft, task: Task, event: str) -> None:
-    if _rounds_are_used(draft, task, event):
+def _rounds_left(draft: Draft, task: Task, event: str) -> None:
+    limit = round_limit(draft, task)
+    if event in draft.lifecycle(task).rounds.events and limit is not None and task.rounds >= limit:
         raise Refused(
             f"Task {task.id} has had {task.rounds} rounds, which is its limit.", code="rounds_used"
         )
 
 
-def _rounds_are_used(draft: Draft, task: Task, event: str) -> bool:
-    """Whether the event would count a round over the limit."""
-    limit = round_limit(draft, task)
-    counts = event in draft.lifecycle(task).rounds.events
-    return counts and limit is not None and task.rounds >= limit
-
-
 def fire_timer(draft: Draft, command: c.FireTimer) -> bool:
-    """Send the event of a timer that is due; return whether one was.
-
-    An event that would count a round over the limit is not sent.
-    """
+    """Send the event of a timer that is due; return whether one was."""
     task = draft.task(command.task_id)
     due = draft.now - task.state_at
     for timer in draft.lifecycle(task).timers:
-        is_due = timer.state == task.state == command.state and timer.after_us <= due
-        if is_due and not _rounds_are_used(draft, task, timer.event):
+        if timer.state == task.state == command.state and timer.after_us <= due:
             if timer.event == e.TaskCancelled.name:
                 cancellation.cancel(draft, task, "timer")
             else:

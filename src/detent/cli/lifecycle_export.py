@@ -1,0 +1,99 @@
+"""`detent lifecycle export`: the lifecycles as JSON, or one of them as a TLA+ module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.cli.output import json_option, print_json, print_text
+from detent.errors import Invalid
+from detent.kernel import lifecycle_json
+from detent.kernel.task_lifecycle import TaskLifecycle
+from detent.lifecycle_tla import configuration
+from detent.lifecycle_tla import export as tla_module
+from detent.lifecycle_tla.checker import check
+from detent.lifecycle_tla.error_trace import lines
+from detent.lifecycle_tla.export import module_name
+from detent.task_lifecycles import all_lifecycles, find
+from detent.task_lifecycles.document_file import read_document
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME|FILE]")
+@click.option("--format", "kind", type=click.Choice(["json", "tla"]), default="json")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Write the module and its configuration for TLC into this directory.",
+)
+@json_option
+def export(name: str | None, kind: str, directory: Path | None, as_json: bool) -> None:
+    """Print every lifecycle as JSON, or one as JSON or as a TLA+ module.
+
+    NAME is a lifecycle that is shipped with detent, FILE a document of one. With --format tla and
+    --directory, the module and its configuration are written as two files.
+    """
+    if kind == "json":
+        given = all_lifecycles().values() if name is None else [_found(name)]
+        print_json([lifecycle_json.export(each) for each in given])
+        return
+    lifecycle = _of_tasks(name)
+    files = {"tla": tla_module(lifecycle), "cfg": configuration(lifecycle)}
+    if directory is not None:
+        _write(directory / module_name(lifecycle), files, as_json)
+    elif as_json:
+        print_json({"name": lifecycle.id, "module": files["tla"], "configuration": files["cfg"]})
+    else:
+        click.echo(files["tla"], nl=False)
+
+
+def _write(path: Path, files: dict[str, str], as_json: bool) -> None:
+    written = [path.with_suffix(f".{suffix}") for suffix in files]
+    for file, text in zip(written, files.values(), strict=True):
+        file.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"files": [str(file) for file in written]})
+    else:
+        print_text("\n".join(f"wrote {file}" for file in written))
+
+
+def _found(name: str) -> Any:
+    """The lifecycle in a file, or the one of this name."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Invalid(f"{name} cannot be read: {error}.", field="name") from None
+        return read_document(text, path.name)[1]
+    return find(name)
+
+
+def _of_tasks(name: str | None) -> TaskLifecycle:
+    if name is None:
+        raise Invalid("--format tla needs the name of a lifecycle, or a file.", field="name")
+    found = _found(name)
+    if not isinstance(found, TaskLifecycle):
+        raise Invalid(f"{name} is not a lifecycle of tasks.", field="name", given=name)
+    return found
+
+
+# ---- the check by TLC, for `detent lifecycle check --tla` ------------------------------------
+
+
+def checked_by_tlc(lifecycle: TaskLifecycle) -> dict[str, Any]:
+    """What TLC finds in the model of a lifecycle, as plain values."""
+    found = check(lifecycle)
+    return {
+        "states": found.states,
+        "distinct": found.distinct,
+        "violated": found.violated,
+        "steps": lines(found.steps),
+    }
+
+
+def tlc_lines(found: dict[str, Any]) -> Iterator[str]:
+    verdict = "no error" if found["violated"] is None else f"{found['violated']} does not hold"
+    yield f"tlc: {found['states']} states, {found['distinct']} distinct: {verdict}"
+    yield from (f"  {step}" for step in found["steps"])
