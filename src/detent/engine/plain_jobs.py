@@ -19,7 +19,7 @@ from detent.engine.job_forms import (
     ToClaim,
     form_of,
 )
-from detent.engine.plain_submissions import is_simple, plain_submission
+from detent.engine.plain_submissions import NULL, is_simple, plain_submission
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
 from detent.kernel import commands as c
@@ -214,6 +214,8 @@ class SetPlan:
             result = to_json(command.result)
         except Invalid:
             return
+        if NULL in result:
+            return
         job_id, _, nonce = command.grant
         project, plain, steps = found
         # The plain job of a task is its first one.
@@ -234,6 +236,8 @@ class SetPlan:
         try:
             texts = encode(name).decode(), encode(command.value).decode()
         except NOT_JSON:  # the general path refuses it
+            return
+        if NULL in texts[1]:
             return
         after = tuple.__new__(PlainWork, (project, plain, steps + 1))
         new = form.written(command.grant[0], CLAIMED + steps + 1, name, *texts)

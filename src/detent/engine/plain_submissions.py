@@ -21,6 +21,8 @@ from detent.task_lifecycles import SHIPPED
 
 #: The maximum number of submissions that are executed here. Larger batches are divided into sets.
 MAX_SUBMISSIONS = 3
+#: PostgreSQL cannot read this character inside JSON, so values with it are not in sets.
+NULL = "\\u0000"
 #: Ids and nonces that are the same text inside JSON.
 SIMPLE = re.compile(r"[A-Za-z0-9_.:-]+")
 #: What ids are joined with to match all of them together.
@@ -109,7 +111,10 @@ def _job(command: c.SubmitJob, actor: c.Actor) -> tuple[Signature, Member] | Non
         return None
     options = encode(command.options).decode() if command.options else "{}"
     where = (actor.name, command.project, command.intent, command.priority)
-    member = tuple.__new__(Member, (command.job_id, encode(command.payload).decode(), ""))
+    payload = encode(command.payload).decode()
+    if NULL in payload:
+        return None
+    member = tuple.__new__(Member, (command.job_id, payload, ""))
     return Submitted(*where, command.concurrency_key, options), member
 
 
@@ -126,5 +131,8 @@ def _task(command: c.SubmitTask, actor: c.Actor) -> tuple[Signature, Member] | N
     options = encode(command.options).decode() if command.options else "{}"
     where = (actor.name, command.project, command.lifecycle, command.intent, command.source)
     encode(command.title)
-    member = Member(command.task_id, encode(command.payload).decode(), command.title)
+    payload = encode(command.payload).decode()
+    if NULL in payload or "\0" in command.title:
+        return None
+    member = Member(command.task_id, payload, command.title)
     return SubmittedTask(*where, command.priority, tuple(command.tags), options), member

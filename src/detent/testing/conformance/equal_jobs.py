@@ -294,3 +294,23 @@ def equal_jobs_of_two_projects_keep_theirs(case: Case) -> None:
             assert event.project == projects[event.stream]
     for each in held:
         assert each.job.project == projects[each.job.id]
+
+
+@check
+def values_with_null_characters_are_kept_in_a_batch(case: Case) -> None:
+    """A server may not read them inside JSON, so they are not written as sets."""
+    value = {"text": "a\0b"}
+    jobs = [c.SubmitJob(new_id(), "p", "dig", payload=value) for _ in range(5)]
+    tasks = [
+        c.SubmitTask(new_id(), "p", "board", "dig", "cli", queue=True, payload=value, title="t")
+        for _ in range(5)
+    ]
+    case.engine.execute([CommandRequest(each, PERSON, fresh=True) for each in (*jobs, *tasks)])
+    held = claim(case.engine, 10)
+    assert [each.payload for each in held] == [value] * 10
+    record_all(case, held, "step")
+    assert set(complete_all(case, held)) == {"completed"}
+    for each in held:
+        assert job_of(case.store, each.job.id).result == value
+        with case.store.read() as view:
+            assert [found.value for found in view.job_checkpoints(each.job.id)] == [value]
