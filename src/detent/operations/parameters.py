@@ -224,6 +224,17 @@ INPUTS: Mapping[str, Input] = {
     "expires_in_s": Input(
         "How long the token is valid, in seconds", 86_400, least=1, most=MAX_LIFETIME_S
     ),
+    # lifecycles
+    "counts": Input("Whether to count the tasks of each version", True),
+    "document": Input(
+        "The lifecycle: the text of a TOML file, or its values as an object",
+        'name = "release"\n…',
+        schema={"anyOf": [{"type": "string"}, {"type": "object"}]},
+    ),
+    "file": Input(
+        "The name of the file, for error messages", "release.toml", shortest=1, longest=MAX_TITLE
+    ),
+    "dry_run": Input("Only say which tasks would be migrated", True),
 }
 
 
@@ -248,18 +259,8 @@ SEEN = Input(
 )
 #: Parameters that have a meaning of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
-    ("list_lifecycles", "counts"): Input("Whether to count the tasks of each version", True),
-    ("install_lifecycle", "document"): Input(
-        "The lifecycle: the text of a TOML file, or its values as an object",
-        'name = "release"\n…',
-        schema={"anyOf": [{"type": "string"}, {"type": "object"}]},
-    ),
-    ("install_lifecycle", "file"): Input(
-        "The name of the file, for error messages", "release.toml", shortest=1, longest=MAX_TITLE
-    ),
     ("remove_lifecycle", "name"): _name("The name of the lifecycle", "release"),
     ("migrate_lifecycle", "name"): _name("The name of the lifecycle", "release"),
-    ("migrate_lifecycle", "dry_run"): Input("Only say which tasks would be migrated", True),
     ("migrate_lifecycle", "after"): Input("`next` of the answer before", "", longest=MAX_NAME),
     ("show_lifecycle", "name"): _name("The id of the lifecycle", "board"),
     ("lifecycle_diagram", "name"): _name("The id of the lifecycle", "board"),
