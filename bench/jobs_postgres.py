@@ -35,13 +35,19 @@ ALLOCATES = re.compile(rb"\s*SELECT\s+(set_config\(\s*'detent\.|sequence_commits
 WAL_TOLERANCE = 0.15
 #: Bytes of a few pages, which the server writes whole after a checkpoint.
 PAGE_IMAGES = 4 * 8_192
+#: Sessions report what they wrote when they end, soon after their connection was closed.
+OTHERS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+ENDED_S = 10.0
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
 #: Servers of tests have little memory; these have PostgreSQL's defaults.
 AS_IT_COMES = {"shared_buffers": "128MB"}
 BEGIN, COMMIT = Query(b"BEGIN"), Query(b"COMMIT")
 #: A claim that chooses jobs: the bare loop has its result, in the setting that statements read.
 CHOOSE = READY["choose_plain"](**dict.fromkeys(SQL["choose_plain"].parameters))
-CHOSEN = named("SELECT set_config('detent.chosen', $1, true)")
+CHOSEN = named("SELECT set_config('detent.sets', $1, true)")
 
 
 @cache
@@ -90,8 +96,11 @@ class Counted(NamedTuple):
 
 
 def counted(url: str) -> Counted:
-    """The server's own counts of one database. All sessions that wrote must have ended."""
+    """The server's own counts of one database, after all sessions that wrote have ended."""
     with psycopg.connect(url, autocommit=True) as connection:
+        deadline = time.monotonic() + ENDED_S
+        while connection.execute(OTHERS).fetchone() != (0,) and time.monotonic() < deadline:
+            time.sleep(0.01)
         connection.execute("SELECT pg_stat_force_next_flush()")
         rows = connection.execute(
             "SELECT sum(n_tup_ins), sum(n_tup_upd), sum(n_tup_del) FROM pg_stat_user_tables"

@@ -1,7 +1,7 @@
 """Events and values as JSON text, and entities as rows: what goes in comes out."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from detent.errors import Broken, Invalid
 from detent.kernel import entities
-from detent.kernel.events import EVENTS, Event, JobCompleted, JobParked, Record
+from detent.kernel.events import EVENTS, Event, JobCompleted, JobParked, Record, TaskMoved
 from detent.store import codec
 from detent.store.codec import event_digest, event_rows, from_json, read_event, to_json
 from detent.store.rows import CODED, columns, reader, writer
@@ -64,6 +64,8 @@ def logged(event: Event, at: int = 7) -> LoggedEvent:
 @given(data=st.data())
 def test_every_event_comes_back_as_it_went(name: str, data: st.DataObject) -> None:
     event = data.draw(made(EVENTS[name]))
+    if isinstance(event, TaskMoved):  # its name is one that a document declares
+        event = replace(event, name=data.draw(st.sampled_from(["task_moved", "task_approved"])))
     row = logged(event)
     assert read_event(row.name, row.schema, row.data) == event
     assert (row.stream, row.version, row.subject, row.actor) == (

@@ -187,13 +187,15 @@ def _both_lease_statements(old: bytes, new: bytes) -> Patches:
 
 def _migrated(*texts: str) -> Any:
     """New databases have a function with another text."""
-    *known, last = schema.MIGRATIONS
-    text = last.text
+    layout = schema.MIGRATIONS[schema.LAYOUT - 1]
+    text = layout.text
     for old, new in zip(texts[::2], texts[1::2], strict=True):
         if old not in text:
             raise ValueError(f"{old!r} is not in the migration any more")
         text = text.replace(old, new)
-    return patch.object(schema, "MIGRATIONS", (*known, last._replace(text=text)))
+    changed = layout._replace(text=text)
+    migrations = [changed if each is layout else each for each in schema.MIGRATIONS]
+    return patch.object(schema, "MIGRATIONS", tuple(migrations))
 
 
 def _without(kind: Lock) -> Any:

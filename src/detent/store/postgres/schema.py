@@ -80,4 +80,5 @@ def _apply(connection: psycopg.Connection, waiting: Sequence[Migration]) -> None
     for migration in waiting:
         connection.execute(migration.text.encode())
         connection.execute(NOTE, [migration.number, migration.name, migration.digest])
+    if waiting:
         failpoints.hit("migration.commit")
