@@ -89,6 +89,11 @@ DEFECTS = [
     ),
     ("terminal-retention", "states.released", changed(('retention = "done"\n', ""))),
     (
+        "done-terminal",
+        "states.released",
+        changed(('terminal = true\nretention = "done"', 'retention = "done"')),
+    ),
+    (
         "terminal-phase",
         "states.released.phase",
         changed(('retention = "done"', 'retention = "done"\nphase = "working"')),

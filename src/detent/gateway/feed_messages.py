@@ -49,10 +49,12 @@ def with_states(store: Store, batch: Sequence[LoggedEvent]) -> list[FeedEvent]:
         return [FeedEvent(each) for each in batch]
     with store.read() as view:
         known = view.lifecycles()
-        rows = {task.id: known[task.lifecycle] for task, _ in view.tasks(tasks)}
-    return [FeedEvent(each, _stopped(each, rows.get(each.stream))) for each in batch]
+        rows = {task.id: (known[task.lifecycle], task.state) for task, _ in view.tasks(tasks)}
+    return [FeedEvent(each, _stopped(each, *rows.get(each.stream, GONE))) for each in batch]
 
 
+#: The lifecycle and the state of a task that was deleted.
+GONE = (None, "")
 #: Events of tasks that continue them, whatever their lifecycle is.
 CONTINUED = frozenset(
     {"task_created", "task_queued", "task_started", "task_unblocked", "task_answered"}
@@ -65,17 +67,19 @@ def _may_stop(name: str) -> bool:
     return known and name not in CONTINUED
 
 
-def _stopped(logged: LoggedEvent, lifecycle: TaskLifecycle | None) -> str | None:
-    """The state that the event led to if its task ended, is blocked or is under review there."""
+def _stopped(logged: LoggedEvent, lifecycle: TaskLifecycle | None, present: str) -> str | None:
+    """The state that the event led to if its task ended, is blocked or is under review there.
+
+    If it can lead to several states, the present one tells which.
+    """
     if not _may_stop(logged.name):
         return None
-    for each in SHIPPED.values() if lifecycle is None else (lifecycle,):  # None: it was deleted
-        target = each.targets.get(logged.name)
-        state = None if target is None else each.by_state[target]
-        if state is not None and (
-            state.ending is not None or state.under_review or state.phase is Phase.BLOCKED
-        ):
-            return state.name
+    for each in SHIPPED.values() if lifecycle is None else (lifecycle,):
+        targets = dict.fromkeys(row.target for row in each.rows if row.event == logged.name)
+        for name in sorted(targets, key=lambda target: target != present)[:1]:
+            state = each.by_state[name]
+            if state.ending is not None or state.under_review or state.phase is Phase.BLOCKED:
+                return name
     return None
 
 

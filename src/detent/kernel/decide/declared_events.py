@@ -66,7 +66,8 @@ def _may_send(draft: Draft, task: Task, row: Row) -> None:
             code="not_for_people",
             details={"event": row.event, "who": senders},
         )
-    if "person" not in people and draft.actor.name not in people:
+    named = {each.removeprefix("person:") for each in people}
+    if "person" not in people and draft.actor.name.removeprefix("person:") not in named:
         raise Forbidden(
             f"{draft.actor.name} may not send {row.event} to task {task.id}.",
             code="not_the_sender",

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
+from detent.kernel.retention import Ending
 from detent.kernel.task_lifecycle import Phase, TaskLifecycle
 
 CREATED = "task_created"
@@ -104,6 +105,12 @@ def terminal_states(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
         if terminal and state.ending is None:
             text = f"{state.name} is terminal and has no `retention`: done, failed or cancelled."
             yield Flaw("terminal-retention", field, text)
+        if state.ending is Ending.DONE and not terminal:
+            text = (
+                f"{state.name} has the retention done and is not terminal, so its task could be "
+                "done twice. Add `terminal = true`."
+            )
+            yield Flaw("done-terminal", field, text)
         if (terminal or state.ending is not None) and state.phase is not Phase.IDLE:
             text = (
                 f"In {state.name} the work has ended, so no job can be {state.phase}. Remove "
