@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parent / "documents" / "build_and_deploy.toml"
 PERSON = c.Actor("person")
 
 
-def test_an_event_that_leads_to_several_states_is_told_by_the_present_one() -> None:
+def test_an_event_that_leads_to_several_states_is_named_by_the_present_one() -> None:
     """`task_blocked` leads to build_blocked or, in the second stage, to deploy_blocked."""
     store = MemoryStore()
     engine = Engine(store)
@@ -26,6 +26,6 @@ def test_an_event_that_leads_to_several_states_is_told_by_the_present_one() -> N
         ((task, _),) = view.tasks(["task"])
         events = view.events(0, 100, stream="task")
     assert task.state == "build_blocked"
-    told = {each.logged.name: each.state for each in with_states(store, events)}
-    assert told["task_blocked"] == "build_blocked"
-    assert told["task_queued"] is None
+    named = {each.logged.name: each.state for each in with_states(store, events)}
+    assert named["task_blocked"] == "build_blocked"
+    assert named["task_queued"] is None
