@@ -45,6 +45,7 @@ def costs(count: int, batch: int) -> dict[str, float]:
 def _look(url: str) -> list[float]:
     """A connection reports its counts to the statistics when it ends; a new one reads them."""
     with psycopg.connect(url, autocommit=True) as connection:
+        jobs_postgres.await_other_sessions(connection)
         connection.execute("SELECT pg_stat_force_next_flush()")
         commits = _row(connection, COMMITS)
         inserted, updated, deleted, hot = _row(connection, COUNTS)

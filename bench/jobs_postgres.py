@@ -95,12 +95,17 @@ class Counted(NamedTuple):
         return Counted(*(a - b for a, b in zip(self, other, strict=True)))
 
 
+def await_other_sessions(connection: psycopg.Connection) -> None:
+    """Wait until no other session uses the database."""
+    deadline = time.monotonic() + ENDED_S
+    while connection.execute(OTHERS).fetchone() != (0,) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def counted(url: str) -> Counted:
     """The server's own counts of one database, after all sessions that wrote have ended."""
     with psycopg.connect(url, autocommit=True) as connection:
-        deadline = time.monotonic() + ENDED_S
-        while connection.execute(OTHERS).fetchone() != (0,) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        await_other_sessions(connection)
         connection.execute("SELECT pg_stat_force_next_flush()")
         rows = connection.execute(
             "SELECT sum(n_tup_ins), sum(n_tup_upd), sum(n_tup_del) FROM pg_stat_user_tables"

@@ -251,8 +251,7 @@ def test_a_database_of_an_earlier_layout_is_upgraded(run: Run, data: Path, tmp_p
     assert (done["applied"], done["events"]) == (applied, 3)
     with opened(data) as store:
         after = picture(store)
-    assert after.pop("system_state").keys() == {"clock"}  # written by the verification
-    before.pop("system_state")
+    after["system_state"].pop("clock", None)  # the verification may write it
     assert after == before
     run("verify")
     assert "current schema" in run("db", "upgrade").stdout

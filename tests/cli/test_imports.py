@@ -66,8 +66,7 @@ def among(names: list[str], parts: tuple[str, ...]) -> list[str]:
         "mcp --help",
         "config show",
         "config show --json",
-        "lifecycle list",
-        "lifecycle show board",
+        "lifecycle mapping",
         "completion bash",
     ],
 )

@@ -6,6 +6,7 @@ Ids and names are looked up where the paths themselves list them, so that a new 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -24,7 +25,9 @@ Json = dict[str, Any]
 NAME = "demo"
 ONCE = {"retry": {"max_attempts": 1}}
 #: What the examples of the document leave open, by operation.
+DOCUMENTS = Path(__file__).parent.parent / "lifecycles" / "documents"
 BODIES: Mapping[str, Json] = {
+    "install_lifecycle": {"document": (DOCUMENTS / "release.toml").read_text(encoding="utf-8")},
     "put_schedule": {"intent": "runQA", "every_s": 60},
     "own_evidence": {"name": "notes.log", "text": "all well"},
 }
@@ -133,10 +136,12 @@ def named(gateway: Installation, owner: httpx2.Client) -> None:
     gateway.core.engine.transaction(
         lambda tx: tx.put_rows("workers", {NAME: {"host": "h", "pid": 1}})
     )
+    document = (DOCUMENTS / "kanban.toml").read_text(encoding="utf-8")
+    assert owner.post("/api/lifecycles", json={"document": document}).status_code < 300
     owner.post("/api/projects", json={"name": NAME})
     owner.post("/api/tokens", json={"name": NAME, "scopes": ["read"]})
-    document = owner.get("/openapi.json").json()
-    for path, methods in document["paths"].items():
+    described = owner.get("/openapi.json").json()
+    for path, methods in described["paths"].items():
         if "put" in methods and path.endswith("/{name}"):
             answer = owner.put(path.format(name=NAME), json=body_of(methods["put"]))
             assert answer.status_code < 300, answer.text

@@ -43,6 +43,7 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
+    "/api/tasks/{task_id}/events": {"event": "task_cancelled"},
     "/api/tasks/{task_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/answer": {"answer": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},

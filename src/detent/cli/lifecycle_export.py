@@ -21,7 +21,13 @@ from detent.task_lifecycles.document_file import read_document
 
 @click.command()
 @click.argument("name", required=False, metavar="[NAME|FILE]")
-@click.option("--format", "kind", type=click.Choice(["json", "tla"]), default="json")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["json", "tla"]),
+    default="json",
+    help="JSON, or a module of TLA+ with its configuration.",
+)
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False, exists=True),

@@ -288,7 +288,7 @@ OWN: Mapping[tuple[str, str], Input] = {
         _name("The name of the value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
     ),
     ("set_state", "value"): Input("The new value: any JSON value; null deletes it", "2026.1"),
-    ("set_task_state", "state"): _name("The new state", "done"),
+    ("set_task_state", "state"): _name("The new state", "cancelled"),
     ("put_schedule", "lifecycle"): _name("The lifecycle of its tasks", "board"),
     ("put_webhook", "name"): _webhook_name(),
     ("delete_webhook", "name"): _webhook_name(),

@@ -123,7 +123,9 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sc
             hint="Choose another name; see `detent state get`.",
         )
 
-    if value is not None and not STATE_KEY.fullmatch(name):
+    with core.store.read() as view:
+        may_delete = value is None and name in view.rows("system_state")
+    if not may_delete and not STATE_KEY.fullmatch(name):
         raise Invalid(
             f"name must be {STATE_KEY_FORM}, not {name!r}.",
             field="name",

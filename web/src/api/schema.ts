@@ -574,7 +574,7 @@ export type MappedState = {
   state: string;
   reason: string | null;
   failed: boolean;
-  other: string;
+  other: string | null;
   mcp: string;
   a2a: string;
 };

@@ -173,7 +173,7 @@ class MappedState(TypedDict):
     state: str
     reason: str | None
     failed: bool
-    other: str
+    other: str | None
     mcp: str
     a2a: str
 
