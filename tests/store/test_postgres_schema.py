@@ -1,7 +1,10 @@
 """The schema of the PostgreSQL store: its states, its columns, and the plans of its statements."""
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,8 +14,9 @@ from detent.kernel import entities
 from detent.kernel.predicates import ENDED_JOB
 from detent.store import work_tables
 from detent.store.list_sql import COLUMNS
-from detent.store.postgres import PostgresStore, set_rows
+from detent.store.postgres import PostgresStore, schema, set_rows
 from detent.store.postgres.connection import Query, numbered
+from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import SQL
 from detent.store.rows import columns
 from detent.task_lifecycles import all_lifecycles
@@ -110,6 +114,52 @@ def test_all_text_is_compared_byte_by_byte(database: psycopg.Connection) -> None
         WHERE table_schema = 'public' AND data_type = 'text' AND collation_name <> 'C'
     """
     assert database.execute(query).fetchall() == []
+
+
+def wait_for_a_waiter(connection: psycopg.Connection, waiter: Future[Any]) -> None:
+    """Return as soon as another session of the database waits for a lock, or `waiter` has ended."""
+    waits = """
+        SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
+        WHERE datname = current_database() AND NOT granted
+    """
+    while not connection.execute(waits).fetchall() and not waiter.done():
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def empty(postgres_server: Cluster) -> Iterator[str]:
+    yield postgres_server.create_database("detent_two_starts")
+    postgres_server.drop_database("detent_two_starts")
+
+
+def test_a_process_that_starts_during_a_migration_waits_for_it(empty: str) -> None:
+    with psycopg.connect(empty, autocommit=True) as first, ThreadPoolExecutor(1) as pool:
+        schema.apply(first, empty, upto=schema.LAYOUT - 2)
+        with first.transaction():
+            schema.apply(first, empty)
+            second = pool.submit(lambda: PostgresStore(empty).close())
+            wait_for_a_waiter(first, second)
+        second.result()
+        assert len(schema.applied(first)) == len(schema.MIGRATIONS)
+
+
+def test_migrations_are_read_anew_after_the_wait_for_the_lock(empty: str) -> None:
+    """The server keeps in a cache of the session that a table does not exist."""
+    with (
+        psycopg.connect(empty, autocommit=True) as first,
+        psycopg.connect(empty, autocommit=True) as second,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert schema.applied(second) == []
+        with second.transaction():
+            with first.transaction():
+                first.execute(schema.TURN, [Lock.SCHEMA])
+                first.execute("CREATE TABLE schema_migrations (number int, name text, digest text)")
+                first.execute("INSERT INTO schema_migrations VALUES (1, 'first', '')")
+                turn = pool.submit(second.execute, schema.TURN, [Lock.SCHEMA])
+                wait_for_a_waiter(first, turn)
+            turn.result()
+            assert [each.number for each in schema.applied(second)] == [1]
 
 
 # ---- plans of statements ---------------------------------------------------------------------

@@ -2,13 +2,14 @@
 together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 
 from detent import failpoints
 from detent.errors import Misconfigured
-from detent.store.migration_files import Applied, Migration, migrations, pending
+from detent.store.migration_files import Applied, migrations, pending
 from detent.store.postgres.locks import Lock
 
 MIGRATIONS = migrations("detent.store.postgres.migrations")
@@ -18,7 +19,13 @@ LAYOUT = 10
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
 #: How long a stopped process can hold the lock on the schema.
 IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
-HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
+#: This reads the catalog. `to_regclass` reads a cache of the session, which does not have a table
+#: that another process created while this one waited for the lock.
+HAS_SCHEMA = """
+SELECT EXISTS (
+    SELECT FROM pg_class WHERE relname = 'schema_migrations' AND pg_table_is_visible(oid)
+)
+"""
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
 HAS_EVENTS = "SELECT EXISTS (SELECT FROM events)"
 NOTE = """
@@ -39,17 +46,21 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
 
     Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
     """
-    if not pending(MIGRATIONS, applied(connection), where):
-        return
+    if pending(MIGRATIONS, applied(connection), where):
+        with _migrating(connection, where):
+            _bring_up(connection, where)
+
+
+def _bring_up(connection: psycopg.Connection, where: str) -> None:
     if not has_old_log(connection):
-        apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
+        _apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
     if has_old_log(connection):
         raise Misconfigured(
             f"{where} has the storage layout of an earlier version of detent.",
             setting="store",
             hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
         )
-    apply(connection, where)
+    _apply(connection, where)
 
 
 def has_old_log(connection: psycopg.Connection) -> bool:
@@ -62,12 +73,18 @@ def has_old_log(connection: psycopg.Connection) -> bool:
 
 def apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
     """Apply the missing migrations up to a number in one transaction."""
+    with _migrating(connection, where):
+        _apply(connection, where, upto)
+
+
+@contextmanager
+def _migrating(connection: psycopg.Connection, where: str) -> Iterator[None]:
+    """A transaction in which no other process reads or changes the schema to migrate it."""
     try:
         with connection.transaction():
             connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
-            waiting = pending(MIGRATIONS, applied(connection), where)
-            _apply(connection, [each for each in waiting if each.number <= upto])
+            yield
     except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
@@ -76,9 +93,11 @@ def apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS
         ) from None
 
 
-def _apply(connection: psycopg.Connection, waiting: Sequence[Migration]) -> None:
-    for migration in waiting:
+def _apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
+    waiting = pending(MIGRATIONS, applied(connection), where)
+    wanted = [each for each in waiting if each.number <= upto]
+    for migration in wanted:
         connection.execute(migration.text.encode())
         connection.execute(NOTE, [migration.number, migration.name, migration.digest])
-    if waiting:
+    if wanted:
         failpoints.hit("migration.commit")
