@@ -143,7 +143,7 @@ def test_a_process_that_starts_during_a_migration_waits_for_it(empty: str) -> No
         assert len(schema.applied(first)) == len(schema.MIGRATIONS)
 
 
-def test_migrations_are_read_anew_after_the_wait_for_the_lock(empty: str) -> None:
+def test_migrations_are_read_again_after_the_wait_for_the_lock(empty: str) -> None:
     """The server keeps in a cache of the session that a table does not exist."""
     with (
         psycopg.connect(empty, autocommit=True) as first,
