@@ -214,6 +214,7 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0009_commits",
         "0010_layout",
         "0011_lifecycles",
+        "0012_review",
     ]
     assert not (data / "detent.db").exists()
     assert "Created" in run("db", "init").stdout
@@ -247,7 +248,7 @@ def test_a_database_of_an_earlier_layout_is_upgraded(run: Run, data: Path, tmp_p
     assert "detent db upgrade" in refused
     run("db", "backup", str(tmp_path / "backup.db"))
     done = json.loads(run("db", "upgrade", "--json").stdout)
-    applied = ["0009_commits", "0010_layout", "0011_lifecycles"]
+    applied = ["0009_commits", "0010_layout", "0011_lifecycles", "0012_review"]
     assert (done["applied"], done["events"]) == (applied, 3)
     with opened(data) as store:
         after = picture(store)

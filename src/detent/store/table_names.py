@@ -17,6 +17,9 @@ TABLES = (
     "system_state",
     "webhooks",
     "notion_pages",
+    "review_drafts",
+    "viewed_files",
+    "snoozes",
 )
 
 #: Tables whose rows are derived from the log. A rebuild writes them again and keeps all others.

@@ -12,7 +12,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     active_tasks, ended_tasks, task_tags, dependencies, active_jobs, ended_jobs, other_runs, leases,
     evidence, output, blobs, plans, steps, waits, signals, checkpoints, arrivals, deadlines,
     idempotency_keys, intake, outbox, projects, intents, workers, schedules, resources, limits,
-    lifecycles, tokens, system_state, webhooks, notion_pages
+    lifecycles, tokens, system_state, webhooks, notion_pages, review_drafts, viewed_files, snoozes
 TO :"role";
 
 GRANT SELECT, INSERT ON commits, stream_commits, tombstones, seals TO :"role";
