@@ -19,6 +19,7 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.worker import pace, pools
+from detent.worker import worker as worker_module
 from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
@@ -91,6 +92,27 @@ def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
     for name in ("job_running", "job_completed"):
         times = Counter(event.at for event in events if event.name == name)
         assert len(times) < 30, name  # a transaction has one time
+
+
+def test_reported_jobs_make_room_for_the_next_claim(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that holds as many jobs as it may does not wait for its next poll."""
+    monkeypatch.setattr(worker_module, "MAX_HELD", 4)
+    app, done = App(), []
+    app.intent("tiny")(lambda: done.append(1))
+    worker = Worker(core, app, concurrency=4)
+    worker.claimer.poll_s = 10 * DEADLINE_S
+    worker.reporter.engine = held = Held(core.engine)  # type: ignore[assignment]
+    submit_many(core, "tiny", 20)
+    worker.start()
+    try:
+        until(lambda: len(done) == 4, "as many as it may hold")
+        until(lambda: not worker.claimer._freed.is_set(), "a round that may claim nothing")
+        held.open.set()
+        until(lambda: states(core)["completed"] == 20, "all done")
+    finally:
+        worker.stop(grace_s=0)
 
 
 def test_long_jobs_are_not_hoarded(core: Core) -> None:

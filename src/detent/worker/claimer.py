@@ -1,6 +1,6 @@
 """The claimer: a thread that claims jobs for the free slots of the pools, and short ones ahead.
 
-A notification of the store, a freed slot, or a due time wakes it.
+A notification of the store, a freed slot, reported jobs, or a due time wakes it.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Claimer:
             self._thread.join()
 
     def freed(self) -> None:
-        """Wake the claimer: a slot may be free."""
+        """Wake the claimer: a slot may be free, or the worker may hold more jobs."""
         if not self._freed.is_set():
             self._freed.set()
 

@@ -43,8 +43,10 @@ class CoroutineCommand(NamedTuple):
 class Reporter:
     """Delivers the results of posted reports and of coroutines' commands, on its own thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, delivered: Callable[[], None] = lambda: None) -> None:
         self.engine = engine
+        #: Called after the results of a batch were delivered: the worker holds fewer jobs.
+        self.delivered = delivered
         self._queue: SimpleQueue[Report | CoroutineCommand | None] = SimpleQueue()
         self._pause_s = FIRST_PAUSE_S
         self._thread = threading.Thread(target=self._loop, name="detent-reporter", daemon=True)
@@ -109,6 +111,7 @@ class Reporter:
                 self._call_done(item, result)
         if awaited:
             awaited[0][0].get_loop().call_soon_threadsafe(_resolve, awaited)
+        self.delivered()
         self._post_again(again)
 
     def _result(self, posted: PendingResults) -> Result:

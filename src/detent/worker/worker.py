@@ -91,7 +91,7 @@ class Worker:
         self._stopping = threading.Lock()
         self._ending_orphans = threading.Lock()
         size = concurrency or settings.worker_concurrency
-        self.reporter = Reporter(core.engine)
+        self.reporter = Reporter(core.engine, self._freed)
         self.uploader = OutputUploader(core.store)
         self.client = WorkerEngineClient(core.engine, self.name, self.reporter)
         self.files = self._run_files()
