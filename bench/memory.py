@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+import apsw
 import psutil
 import psycopg
 
@@ -51,7 +52,10 @@ def size(core: Core) -> int:
             row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None
         return int(row[0])
-    return sum(each.stat().st_size for each in Path(url).parent.glob(f"{Path(url).name}*"))
+    connection = apsw.Connection(url)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    return Path(url).stat().st_size
 
 
 def finished(store: str, count: int) -> float:
