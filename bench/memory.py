@@ -52,9 +52,9 @@ def size(core: Core) -> int:
             row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None
         return int(row[0])
-    connection = apsw.Connection(url)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.close()
+    database = apsw.Connection(url)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    database.close()
     return Path(url).stat().st_size
 
 
