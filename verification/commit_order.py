@@ -42,7 +42,7 @@ STREAMS = 100
 #: The longest time that a stopped process holds its rows.
 HOLD_S = 1.0
 #: Within this another writer commits, although one process is stopped.
-GOES_ON_S = 30.0
+GOES_ON_S = 60.0
 #: One in 12 transactions is rolled back; one in 5 waits before it commits.
 ROLLED_BACK, SLOW = 12, 5
 #: The longest pauses: of a reader between two batches, of the sequencer, of the check of progress.

@@ -28,7 +28,7 @@ ACTOR = c.Actor("person:stops")
 HOLD_S = 1.0
 #: Within this, another writer has gone on: it has room for a busy machine, and none for the usual
 #: minute, after which the server would have ended the stopped session.
-GOES_ON_S = 20.0
+GOES_ON_S = 45.0
 #: A stop comes at a random moment within this time, in which the process writes several times.
 WITHIN_S = 0.02
 

@@ -82,7 +82,7 @@ def test_jobs_live_through_pgbouncer_in_transaction_mode_and_its_servers_restart
                 finish(core.engine, 20)
                 assert before.clients("jobs") >= 1
                 server.restart()
-                until(lambda: _works(core), "the store is back", 30)
+                until(lambda: _works(core), "the store is back", 60)
                 assert not verify(core.store).differences
     finally:
         shutil.rmtree(directory, ignore_errors=True)

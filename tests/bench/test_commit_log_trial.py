@@ -27,7 +27,7 @@ from verification.postgres_server import Cluster
 
 JOBS, BATCH = 240, 50
 KINDS: tuple[Kind, ...] = ("flat", "grouped", "templates")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 NAMES = [
     *("job_created", "job_running", "run_queued", "run_started", "run_succeeded"),
     "job_completed",

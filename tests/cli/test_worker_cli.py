@@ -32,9 +32,14 @@ def nest(run):
 
 
 def write_app(directory: Path, version: str) -> Path:
-    file = directory / "greeting.py"
-    file.write_text(APP.format(version=version))
-    return file
+    return write_source(directory, APP.format(version=version))
+
+
+def write_source(directory: Path, text: str) -> Path:
+    """The file has its whole text as soon as it has changed: `--reload` reads it at any time."""
+    file, draft = directory / "greeting.py", directory / "greeting.draft"
+    draft.write_text(text)
+    return draft.replace(file)
 
 
 def worker(directory: Path, *options: str) -> list[str]:
@@ -123,7 +128,7 @@ def test_once_and_reload_exclude_each_other(run: Run) -> None:
 def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
-    file = write_app(tmp_path, "v1")
+    write_app(tmp_path, "v1")
     log = tmp_path / "log"
 
     def printed(text: str) -> bool:
@@ -143,7 +148,7 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
         try:
             wait_for(lambda: printed("Ready"), "it did not start")
             assert greeting() == "v1 you"
-            file.write_text("def broken(:\n")
+            write_source(tmp_path, "def broken(:\n")
             wait_for(lambda: printed("cannot be compiled"), "a broken file was not noticed")
             assert greeting() == "v1 you"
             write_app(tmp_path, "v2")
@@ -162,8 +167,7 @@ def _ended(run: Run, task_id: str) -> bool:
 def test_an_app_that_cannot_be_imported_waits_to_be_put_right(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "greeting.py"
-    file.write_text("import nothing_of_that_name\n")
+    write_source(tmp_path, "import nothing_of_that_name\n")
     log = tmp_path / "log"
     with (
         log.open("w") as stream,

@@ -195,8 +195,13 @@ class Scene(Installation):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the keeper does once a second is waited for less often than that."""
-        return super().environment | {"DETENT_KEEPER_INTERVAL_MS": "100"}
+        """What the keeper does once a second is done more often, and a lost run is soon found."""
+        soon = {
+            "DETENT_KEEPER_INTERVAL_MS": "100",
+            "DETENT_WORKER_LEASE_MS": "8000",
+            "DETENT_WORKER_HEARTBEAT_MS": "1000",
+        }
+        return super().environment | soon
 
     def up(self, *arguments: str) -> None:
         self.start("--app", "own:app", *arguments)

@@ -31,11 +31,11 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
 def test_drop_a_refused_submission_of_another_program(page: Page, detent: Scene) -> None:
     page.goto(detent.url)
     statement, values = intake_row("ask", {"text": 5}, project="shop", style="qmark")
-    with sqlite3.connect(detent.data / "detent.db", timeout=30) as theirs:
+    with sqlite3.connect(detent.data / "detent.db", timeout=60) as theirs:
         theirs.execute(statement, values)
     theirs.close()
     link = page.get_by_role("link", name="shop")
-    expect(link).to_contain_text("Refused", timeout=30_000)
+    expect(link).to_contain_text("Refused")
     link.click()
     expect(page.locator(".asked")).to_have_text("payload.text must be text, not 5.")
     page.get_by_role("button", name="Discard").click()

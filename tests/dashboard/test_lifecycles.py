@@ -152,6 +152,7 @@ def test_axe_finds_nothing(page: Page, detent: Scene, theme: str) -> None:
         wear(page, theme)  # type: ignore[arg-type]
         assert flaws(page) == [], address
         page.set_viewport_size({"width": 375, "height": 740})
+        settled(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
         page.set_viewport_size({"width": 1280, "height": 860})
 

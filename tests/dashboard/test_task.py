@@ -145,4 +145,4 @@ def test_times_are_in_the_viewers_zone_with_utc_beside(page: Page, detent: Scene
     page.goto(f"{detent.url}/tasks/{task_id}")
     moment = page.locator("main time").first
     exact = detent.task(task_id)["state_at"]
-    assert exact in str(moment.get_attribute("title"))
+    expect(moment).to_have_attribute("title", re.compile(re.escape(exact)))

@@ -153,7 +153,7 @@ class Reader:
             self.terminals[title].wait(PATIENCE_S)
         file = self.home / f"{title}.log"
         with file.open("wb") as log:
-            self.terminals[title] = subprocess.Popen(
+            process = self.terminals[title] = subprocess.Popen(
                 ["bash", "-c", text],
                 cwd=self.place,
                 env=self.environment,
@@ -162,7 +162,14 @@ class Reader:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_until(lambda: "Ready" in file.read_text(), f"{text} is ready")
+
+        def is_ready() -> bool:
+            ended = process.poll() is not None
+            ready = "Ready" in file.read_text()
+            assert ready or not ended, f"{text} has ended:\n{file.read_text()}"
+            return ready
+
+        wait_until(is_ready, f"{text} is ready")
 
     def _logs(self) -> str:
         logs = (f"{file.name}:\n{file.read_text()}" for file in self.home.glob("*.log"))

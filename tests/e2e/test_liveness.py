@@ -125,9 +125,10 @@ def test_it_waits_for_a_database_that_starts_later(detent: Installation, tmp_pat
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_one_stops_within_a_second(detent: Installation, number: signal.Signals) -> None:
-    """Under load by the best of a few tries: what waits by design waits each time."""
-    took_s = []
-    for _ in range(5):
+    """Under load by the best of many tries: what waits by design waits each time."""
+    took_s = [DEADLINE_S]
+    end_s = time.monotonic() + DEADLINE_S
+    while took_s[-1] >= 1.0 and time.monotonic() < end_s:
         detent.start()
         assert detent.process is not None
         assert detent.process.stdout is not None
@@ -137,6 +138,4 @@ def test_an_idle_one_stops_within_a_second(detent: Installation, number: signal.
         assert detent.process.wait(DEADLINE_S) == 0
         took_s.append(time.monotonic() - begun_s)
         detent._close()
-        if took_s[-1] < 1.0:
-            break
     assert min(took_s) < 1.0, took_s

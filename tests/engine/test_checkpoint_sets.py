@@ -15,7 +15,8 @@ from detent.kernel import commands as c
 from detent.store.job_sets import MAX_STEPS
 from detent.store.postgres.set_rows import PostgresJobSets
 from detent.store.sqlite.set_rows import SqliteJobSets
-from tests.engine.test_job_sets import PLAIN, Claim, Person, opened
+from tests.engine.job_set_scene import PLAIN, Claim, Person
+from tests.engine.test_job_sets import opened
 from tests.engine.test_job_sets_postgres import opened as opened_postgresql
 
 WORKER = c.Actor("worker:w1")

@@ -3,24 +3,29 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import psycopg
 import pytest
 from hypothesis import Phase, given, settings
 
-from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import SetLimit
-from detent.store.codec import event_digest
-from detent.store.job_sets import JobSet
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Connection, Query
 from detent.store.postgres.set_rows import PostgresJobSets
-from detent.store.postgres.writer import PostgresWriter
-from detent.store.types import LoggedEvent
 from detent.testing.clock import VirtualClock
-from tests.engine.test_job_sets import ENDED, PLAIN, TABLES, Claim, Person, steps
+from tests.engine.job_set_scene import (
+    AUDITED,
+    ENDED,
+    PLAIN,
+    TABLES,
+    Claim,
+    Person,
+    log_of,
+    note_sets,
+    person_at,
+    steps,
+)
 from verification.postgres_server import Cluster
 
 BY_TABLE = """
@@ -33,14 +38,8 @@ WHERE table_name = %s AND column_name <> ALL (%s) ORDER BY column_name
 def opened(url: str, *, sets: bool = True) -> Iterator[Person]:
     clock = VirtualClock()
     store = PostgresStore(f"{url}&notifier=no" if "?" in url else f"{url}?notifier=no", clock)
-    try:
-        if sets:
-            yield Person(Engine(store), clock)
-        else:
-            with patch.object(PostgresWriter, "sets", None):
-                yield Person(Engine(store), clock)
-    finally:
-        store.close()
+    with person_at(store, clock, sets=sets) as person:
+        yield person
 
 
 def everything(person: Person, url: str) -> dict[str, Any]:
@@ -51,19 +50,7 @@ def everything(person: Person, url: str) -> dict[str, Any]:
             names = [name for (name,) in database.execute(BY_TABLE, [table, list(left_out)])]
             rows = database.execute(f"SELECT {', '.join(names)} FROM {table}".encode())
             found[table] = sorted(map(repr, rows))
-        with person.engine.store.read() as view:
-            logged = view.events(0, 100_000)
-            for stream in dict.fromkeys(each.stream for each in logged):
-                own = list(view.events(0, 1_000, stream=stream))
-                assert own == [each for each in logged if each.stream == stream]
-                found[f"stream {stream}"] = [(each[1:10], event_digest(each)) for each in own]
-                assert view.version_of(stream) == len(own)
-        assert [each.position for each in logged] == list(range(1, len(logged) + 1))
-        names_of_events = ", ".join(LoggedEvent._fields)
-        audited = database.execute(
-            f"SELECT {names_of_events} FROM events ORDER BY position".encode()
-        )
-        assert audited.fetchall() == [tuple(each) for each in logged]
+        found |= log_of(person, lambda: database.execute(AUDITED.encode()).fetchall())
     return found
 
 
@@ -117,18 +104,8 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The sets that were written: the operation and the number of jobs."""
-    found: list[tuple[str, int]] = []
-    for name in ("insert", "claim", "end"):
-        original = getattr(PostgresJobSets, name)
-
-        def note(
-            self: PostgresJobSets, jobs: JobSet, some: Any, *more: Any, _as: Any = (name, original)
-        ) -> Any:
-            found.append((_as[0], len(some)))
-            return _as[1](self, jobs, some, *more)
-
-        monkeypatch.setattr(PostgresJobSets, name, note)
+    """The sets that were written or taken: the operation and the number of jobs."""
+    found = note_sets(monkeypatch, PostgresJobSets, "insert", "claim", "end")
     take = PostgresJobSets.take
 
     def note_take(self: PostgresJobSets, *given: Any) -> Any:

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import apsw
 
 from detent.store.sqlite.connection import Connection
-from tests.engine.test_job_sets import ENDED, PLAIN, Claim, opened
+from tests.engine.job_set_scene import ENDED, PLAIN, Claim
+from tests.engine.test_job_sets import opened
 
 STEP = ENDED._replace(kind="step")
 

@@ -3,7 +3,9 @@
 import signal
 from pathlib import Path
 
-from verification.fault_injection.environment import SETTINGS
+import pytest
+
+from verification.fault_injection.environment import SETTINGS, Environment, Failed
 from verification.fault_injection.process_supervisor import Child, ProcessSpec, ProcessSupervisor
 
 
@@ -21,3 +23,15 @@ def test_a_second_wait_returns_the_same_and_dead_processes_get_no_signals(
     other.send(signal.SIGKILL)
     assert other.poll() == -signal.SIGKILL
     assert not other.is_stopped()
+
+
+def test_a_wait_for_a_process_that_has_ended_fails_with_its_log(
+    supervisor: ProcessSupervisor, where: Path
+) -> None:
+    environment = Environment(supervisor, where / "one")
+    with pytest.raises(Failed, match=r"one ended with 1, .*no_such_setting.* before one is up"):
+        environment.up("opener", "one", no_such_setting=1)
+    beside = Environment(supervisor, where / "two")
+    beside.start("opener", "killed").send(signal.SIGKILL)
+    with pytest.raises(Failed, match=rf"killed ended with -{signal.SIGKILL:d}, .* before never"):
+        beside.until(lambda: False, "never")

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
-from detent.gateway import connections
+from detent.gateway import connections, feed_hub, strict_json
 from detent.gateway.connections import Connections, Limits
 from detent.settings import Settings
 from tests.e2e.installation import Installation as Processes
@@ -135,22 +137,33 @@ def test_an_unread_body_does_not_hold_the_connection(
         assert found.startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_long_upload_with_steady_progress_arrives(tmp_path: Path) -> None:
+def test_a_long_upload_with_steady_progress_arrives(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It takes longer than the timeout, but never pauses that long."""
-    limit_s = 2.0
+    limit_s = gateway.core.settings.gateway_body_timeout_ms / 1_000
+    reads: list[float] = []
+
+    def monotonic() -> float:
+        """The gateway reads the time before and after it waits for a part."""
+        reads.append(0.4 * limit_s)
+        return sum(reads)
 
     def pieces() -> Iterator[bytes]:
         yield b'{"intent": "runQA"'
-        end = time.monotonic() + 1.5 * limit_s
-        while time.monotonic() < end:
+        for arrived in range(1, 7):
             yield b" " * 2_048
-            time.sleep(0.01)
+            until(partial(_has, reads, 2 * arrived))
         yield b"}"
 
-    with installed(tmp_path, gateway_body_timeout_ms=int(limit_s * 1_000)) as gateway:
-        headers = {"Content-Type": "application/json"}
-        answer = gateway.client().post("/api/tasks", content=pieces(), headers=headers)
+    monkeypatch.setattr(strict_json, "time", SimpleNamespace(monotonic=monotonic))
+    headers = {"Content-Type": "application/json"}
+    answer = gateway.client().post("/api/tasks", content=pieces(), headers=headers)
     assert answer.status_code == 201, answer.text
+
+
+def _has(reads: list[float], count: int) -> bool:
+    return len(reads) >= count
 
 
 def test_feeds_stay_open_whatever_time_passes(gateway: Installation) -> None:
@@ -275,8 +288,10 @@ def test_a_client_that_leaves_does_not_affect_the_others_in_its_batch(
 
 
 def test_a_stream_ends_with_its_connection_though_another_request_waits(
-    gateway: Installation,
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The gateway sends something to an idle stream, and so notices that its client is gone."""
+    monkeypatch.setattr(feed_hub, "IDLE_CHECKS", 1)
     with raw_socket(gateway) as sock:
         sock.sendall(head(gateway, "GET /api/events", token=gateway.token))
         until(lambda: len(gateway.hub.readers) == 1)

@@ -272,10 +272,10 @@ def keeper_of(tmp_path: Path) -> "subprocess.Popen[bytes]":
 def test_another_process_sends_after_a_kill(tmp_path: Path, receiver: Receiver) -> None:
     store = open_store(tmp_path / "detent.db")
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
-    put(core, receiver)
-    submit(core, "t")
     first = keeper_of(tmp_path)
     receiver.meanwhile = first.kill
+    put(core, receiver)
+    submit(core, "t")
     first.wait(DEADLINE_S)
     receiver.meanwhile = lambda: None
     # The term of the dead one has run out.

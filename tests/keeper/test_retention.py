@@ -278,7 +278,7 @@ def test_a_failed_sweep_is_retried(core: Core, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Sweep, "run", run)
     part = RunDirectorySweeper(core, lambda *_: True)
     part.start()
-    assert swept.wait(30)
+    assert swept.wait(60)
     part.stop()
 
 

@@ -18,7 +18,8 @@ from detent.integrity.equal_histories import Checked
 from detent.integrity.verify import verify
 from detent.store.commit_body import compressed
 from detent.store.port import ReadTransaction, Store
-from tests.engine.test_job_sets import ENDED, PLAIN, Claim, Person, opened, steps
+from tests.engine.job_set_scene import ENDED, PLAIN, Claim, Person, steps
+from tests.engine.test_job_sets import opened
 
 TABLES = ("ended_jobs", "ended_tasks", "active_jobs", "active_tasks", "other_runs")
 #: Words in the bodies of commits, and what replaces the first of them.

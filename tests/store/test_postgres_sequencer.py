@@ -18,7 +18,7 @@ from verification.postgres_proxy import EXECUTE, PARSE, Link, Message, Proxy, pa
 from verification.postgres_server import HOST, Server
 
 #: Within this readers go on. It has room for a busy machine, and none for the usual minute.
-GOES_ON_S = 20.0
+GOES_ON_S = 45.0
 #: Before version 17, a process that waits ends sessions that are silent for half of this.
 HOLD_S = 1.0
 

@@ -36,7 +36,7 @@ HOLD_S = 0.3
 #: The same where a transaction must not be ended because the machine is busy.
 LONGER_S = 2.0
 #: Within this the others go on. It has room for a busy machine, and none for the usual minute.
-GOES_ON_S = 20.0
+GOES_ON_S = 45.0
 
 
 @pytest.fixture
@@ -239,13 +239,16 @@ def test_a_write_that_is_stopped_at_any_message_holds_up_others_only_briefly(
 
 
 def test_a_long_transaction_that_goes_on_is_not_ended(versioned_url: str) -> None:
-    with opened(f"{versioned_url}?max_hold_s={LONGER_S}") as engine:
-        end_s = time.monotonic() + 2 * LONGER_S
+    """It takes longer than the limit, and this process never pauses that long."""
+    hold_s = 2 * LONGER_S
+    with opened(f"{versioned_url}?max_hold_s={hold_s}") as engine:
+        begun_s = time.monotonic()
         with engine.store.write() as tx:
-            while time.monotonic() < end_s:
+            while time.monotonic() < begun_s + 1.25 * hold_s:
                 tx.put_rows("projects", {"p": time.monotonic()})
+                time.sleep(0.02)
         with engine.store.read() as view:
-            assert view.rows("projects")["p"] > end_s - LONGER_S
+            assert view.rows("projects")["p"] > begun_s + hold_s
 
 
 def test_a_statement_that_clears_or_trims_may_take_its_time(versioned_url: str) -> None:

@@ -26,7 +26,7 @@ class Cluster:
         for role in ("worker", "keeper", "gateway"):
             self.refill(role)
             for child in self.members[role]:
-                until(child.ready.exists, f"{child.spec.name} is up")
+                until(child.ready.exists, f"{child.spec.name} is up", running=[child])
 
     def refill(self, role: str, armed: str = "") -> None:
         """Replace those that have died; with `armed`, a new one meets a failpoint."""

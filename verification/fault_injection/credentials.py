@@ -21,7 +21,7 @@ from detent.settings import Settings
 from detent.store.port import WriteTransaction
 from detent.store.store_url import open_store
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 REFUSED = (401, 403)
 
 

@@ -1,7 +1,7 @@
 """A temporary installation: a store, a data directory, a record of effects, and processes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ LEASE_MS = 400
 DEADLINE_S = 90.0
 #: Most looks read the store, of several cells at a time: more often would take a core.
 LOOK_S = 0.03
+#: How often a wait checks that the processes it depends on still run.
+CHECK_S = 1.0
 SETTINGS: Mapping[str, Any] = {
     "worker_lease_ms": LEASE_MS,
     "worker_heartbeat_ms": 100,
@@ -49,13 +51,28 @@ class Failed(Exception):
     """Something that must happen did not."""
 
 
-def until(look: Callable[[], Any], what: str, seconds: float | None = None) -> Any:
-    """What `look` finds, as soon as it finds something."""
+def until(
+    look: Callable[[], Any],
+    what: str,
+    seconds: float | None = None,
+    running: Iterable[Child] = (),
+) -> Any:
+    """What `look` finds, as soon as it finds something.
+
+    It fails when the time is over, or as soon as one of the processes in `running` has ended.
+    """
     seconds = DEADLINE_S if seconds is None else seconds
-    end_s = time.monotonic() + seconds
+    now_s = time.monotonic()
+    end_s, check_s = now_s + seconds, now_s
     while not (found := look()):
-        if time.monotonic() > end_s:
+        now_s = time.monotonic()
+        if now_s > end_s:
             raise Failed(f"not within {seconds:.0f} s: {what}")
+        if now_s >= check_s:
+            check_s = now_s + CHECK_S
+            for child in running:
+                if child.poll() is not None and not look():
+                    raise Failed(f"{child.ending()} before {what}")
         time.sleep(LOOK_S)
     return found
 
@@ -117,8 +134,13 @@ class Environment:
     def up(self, role: str, name: str, armed: str = "", **settings: Any) -> Child:
         """A process that says that it is up."""
         child = self.start(role, name, armed, **settings)
-        until(child.ready.exists, f"{name} is up")
+        until(child.ready.exists, f"{name} is up", running=[child])
         return child
+
+    def until(self, look: Callable[[], Any], what: str, seconds: float | None = None) -> Any:
+        """What `look` finds; fails as soon as a process that nothing ends has ended."""
+        running = [child for child in self.children if not (child.armed or child.asked)]
+        return until(look, what, seconds, running)
 
     @contextmanager
     def core(self) -> Iterator[Core]:

@@ -26,7 +26,6 @@ from verification.fault_injection.environment import (
     ended,
     past_the_lease,
     submit,
-    until,
 )
 from verification.fault_injection.fault_scenes import Scene
 from verification.fault_injection.http_client import ask
@@ -102,7 +101,7 @@ def _meet(
 ) -> None:
     """Wait until the victim has met its failpoint, and for what that does to it."""
     begun_s = time.monotonic()
-    until(
+    environment.until(
         lambda: environment.was_hit(armed) or victim.poll() is not None or over(),
         f"{armed} is passed",
     )
@@ -113,12 +112,13 @@ def _meet(
     if outcome.unmet:
         return
     if outcome.action is Action.KILL:
-        until(lambda: victim.poll() is not None, "the victim is dead")
+        environment.until(lambda: victim.poll() is not None, "the victim is dead")
     elif outcome.action is Action.STOP:
-        until(victim.is_stopped, "the victim is stopped")
+        environment.until(victim.is_stopped, "the victim is stopped")
 
 
 def _heal(
+    environment: Environment,
     victim: Child,
     outcome: Outcome,
     healed: Callable[[], Any],
@@ -127,19 +127,21 @@ def _heal(
     """Others put it right; a stopped process goes on only after its lease is over."""
     if outcome.action is Action.STOP and outcome.hit:
         past_the_lease()
-        outcome.blocked = outcome.store in outcome.scene.blocks or not _heals(healed, outcome)
+        outcome.blocked = outcome.store in outcome.scene.blocks or not _heals(
+            environment, healed, outcome
+        )
         if not victim.is_stopped():
             outcome.problems.append("it did not stay stopped")
         look()
         victim.send(signal.SIGCONT)
-    until(healed, "everything is done")
+    environment.until(healed, "everything is done")
 
 
-def _heals(healed: Callable[[], Any], outcome: Outcome) -> bool:
+def _heals(environment: Environment, healed: Callable[[], Any], outcome: Outcome) -> bool:
     """Whether others finish the work. Not if another thread was stopped within a transaction."""
     patience_s = max(UNBLOCKED_S, UNBLOCKED_TIMES * outcome.met_s)
     try:
-        until(healed, "others finish the work of a stopped process", patience_s)
+        environment.until(healed, "others finish the work of a stopped process", patience_s)
     except Failed:
         return False
     return True
@@ -162,12 +164,13 @@ def _play_worker(environment: Environment, armed: str, outcome: Outcome) -> None
         else:
             # Subtasks that no job waits for write too, until they have ended.
             _heal(
+                environment,
                 victim,
                 outcome,
                 lambda: ended(core, job_id) and at_rest(core),
                 lambda: before.extend(_log(core)),
             )
-        until(lambda: ended(core, job_id), "everything is done")
+        environment.until(lambda: ended(core, job_id), "everything is done")
         _conclude(environment, core, outcome, job_id)
         if before and not outcome.blocked and before != _log(core):
             landed = _log(core)[len(before) :]
@@ -178,7 +181,7 @@ def _wake_midway(
     environment: Environment, victim: Child, outcome: Outcome, taken: Callable[[], Any]
 ) -> None:
     """It goes on and says what it has to say while another holds the job, and only then ends it."""
-    outcome.blocked = not _heals(taken, outcome)
+    outcome.blocked = not _heals(environment, taken, outcome)
     victim.send(signal.SIGCONT)
     victim.end()
     environment.effects.hold.unlink()
@@ -199,16 +202,16 @@ def _play_first(environment: Environment, armed: str, outcome: Outcome) -> None:
     victim = environment.start("worker", "victim", armed)
     _meet(environment, victim, armed, outcome)
     relief = environment.start("worker", "relief")
-    _heal(victim, outcome, relief.ready.exists)
+    _heal(environment, victim, outcome, relief.ready.exists)
     with environment.core() as core:
         job_id = submit(core, outcome.scene.intent)
-        until(lambda: ended(core, job_id), "everything is done")
+        environment.until(lambda: ended(core, job_id), "everything is done")
         _conclude(environment, core, outcome, job_id)
 
 
 def _conclude(environment: Environment, core: Core, outcome: Outcome, *job_ids: str) -> None:
     """All work ends and all processes stop; then every promise is checked."""
-    until(lambda: at_rest(core), "all work has ended")
+    environment.until(lambda: at_rest(core), "all work has ended")
     outcome.problems += environment.end()
     with core.store.read() as view:
         states = {job.id: job.state for job, _ in view.jobs(job_ids)}
@@ -232,6 +235,7 @@ def _play_keeper(environment: Environment, armed: str, outcome: Outcome) -> None
         _meet(environment, victim, armed, outcome)
         environment.start("keeper", "relief")
         _heal(
+            environment,
             victim,
             outcome,
             lambda: (
@@ -307,9 +311,9 @@ def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> Non
                     answered.update({key} if answers[-1].outcome == OK else ())
             return len(answered) == len(keys)
 
-        _heal(victim, outcome, again)
+        _heal(environment, victim, outcome, again)
         made = sorted({op.id for op in answers if op.outcome == OK})
-        until(lambda: ended(core, *made), "everything is done")
+        environment.until(lambda: ended(core, *made), "everything is done")
         _conclude(environment, core, outcome, *made)
         outcome.problems += collected_results.judge(core.store, environment.effects, answers)
         if any(op.outcome == REFUSED for op in answers):
@@ -334,7 +338,7 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
     with environment.core() as core:
         environment.up("worker", "hands")
         made = [submit(core, intent)]
-        until(lambda: ended(core, *made), "there is something to read")
+        environment.until(lambda: ended(core, *made), "there is something to read")
         relief, victim = (
             environment.up("gateway", "relief"),
             environment.up("gateway", "victim", armed),
@@ -344,12 +348,12 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
         try:
             # A reader that follows the feed reads its history first: one that ends with its
             # history would meet the failpoint without a gap that it could miss.
-            until(
+            environment.until(
                 lambda: environment.was_hit(armed) or readers.first.cursor >= feed.head(core.store),
                 "the first reader has caught up",
             )
             readers.start_others()
-            until(
+            environment.until(
                 lambda: environment.was_hit(armed) or readers.have_read(feed.head(core.store)),
                 "readers have caught up",
             )
@@ -358,11 +362,14 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
             readers.add_one_ahead(feed.head(core.store))
             made.append(submit(core, intent))
             _heal(
+                environment,
                 victim,
                 outcome,
                 lambda: ended(core, *made) and readers.beside.cursor == feed.head(core.store),
             )
-            until(lambda: readers.have_read(feed.head(core.store)), "readers have caught up")
+            environment.until(
+                lambda: readers.have_read(feed.head(core.store)), "readers have caught up"
+            )
         finally:
             readers.end()
         _conclude(environment, core, outcome, *made)

@@ -22,9 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from detent import failpoints
+
 PR_SET_PDEATHSIG = 1
 #: How often a process that must end is polled.
 LOOK_S = 0.005
+#: How much of the log of a process that has ended is shown.
+SHOWN_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,16 @@ class Child:
     @property
     def log(self) -> Path:
         return self.spec.directory / f"{self.spec.name}.log"
+
+    @property
+    def armed(self) -> bool:
+        """Whether it may end by itself, at a failpoint."""
+        return failpoints.VARIABLE in self.spec.environment
+
+    def ending(self) -> str:
+        """How it ended, with the end of its log."""
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return f"{self.spec.name} ended with {self.code}, its log: {log[-SHOWN_CHARACTERS:]!r};"
 
     def poll(self) -> int | None:
         """How it ended, negative for a signal; None while it lives."""
