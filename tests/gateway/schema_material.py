@@ -3,8 +3,10 @@
 Ids and names are looked up where the paths themselves list them, so that a new route finds its own.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
 from detent.keeper import intake_drain
 from detent.kernel import commands as c
+from detent.kernel.commands import review_commands as rc
 from detent.kernel.commands.limit_commands import EndPause
 from detent.operations.registry import OWNER
 from detent.operations.run_tokens import issue_run_token
@@ -26,7 +29,26 @@ NAME = "demo"
 ONCE = {"retry": {"max_attempts": 1}}
 #: What the examples of the document leave open, by operation.
 DOCUMENTS = Path(__file__).parent.parent / "lifecycles" / "documents"
+DIFF = b"""\
+diff --git a/src/app.py b/src/app.py
+--- a/src/app.py
++++ b/src/app.py
+@@ -1,4 +1,4 @@
+ one
+ two
+-three
++four
+ five
+"""
+DIGEST = hashlib.sha256(DIFF).hexdigest()
+#: Lines of that diff, and the id of a comment on them.
+LINES = {"diff": DIGEST, "file": "src/app.py", "side": "after", "start": 3, "end": 4}
+COMMENT = rc.NewComment(
+    "remark", DIGEST, "r", "src/app.py", "after", 3, 4, ("four", "five"), "Why?"
+)
 BODIES: Mapping[str, Json] = {
+    "add_comment": {**LINES, "text": "Why?"},
+    "save_draft": {**LINES, "text": "Why?"},
     "install_lifecycle": {"document": (DOCUMENTS / "release.toml").read_text(encoding="utf-8")},
     "put_schedule": {"intent": "runQA", "every_s": 60},
     "own_evidence": {"name": "notes.log", "text": "all well"},
@@ -42,6 +64,7 @@ def run_token(gateway: Installation) -> str:
     """The token of a run that is under way."""
     claimed = running(gateway)
     assert claimed.job.run_id is not None
+    commented(gateway, str(claimed.job.task_id))
     return issue_run_token(gateway.core, claimed.grant, claimed.job.run_id)
 
 
@@ -56,6 +79,10 @@ def made(gateway: Installation, **fields: Any) -> str:
     return str(answer.json()["id"])
 
 
+def commented(gateway: Installation, task_id: str) -> None:
+    gateway.core.engine.do(rc.AddComments(task_id, (COMMENT,)), OWNER.actor)
+
+
 # ---- things in every state -------------------------------------------------------------------
 
 
@@ -66,6 +93,7 @@ def fill(gateway: Installation) -> None:
     made(gateway)
     made(gateway, run=True)
     gateway.complete(made(gateway, run=True))
+    reviewed(gateway)
     gateway.complete(made(gateway, run=True, lifecycle="board"))
     gateway.ask(made(gateway, run=True), "Go on?")
     owner.post(f"/api/tasks/{made(gateway, run=True)}/cancel")
@@ -85,6 +113,17 @@ def fill(gateway: Installation) -> None:
     by_hand(gateway, owner)
     refused_submission(gateway)
     named(gateway, owner)
+
+
+def reviewed(gateway: Installation) -> None:
+    """A task under review whose run has left a diff, with a comment on it."""
+    claimed = gateway.claim(made(gateway, run=True))
+    run_id = str(claimed.job.run_id)
+    blob = gateway.core.store.blobs.put(BytesIO(DIFF))
+    left = ("changes.diff", "unknown", blob.sha256, blob.size, "text/x-diff")
+    gateway.report(c.AddEvidence(claimed.grant, run_id, *left))
+    gateway.report(c.CompleteRun(claimed.grant, run_id, None, 0))
+    commented(gateway, str(claimed.job.task_id))
 
 
 def asking(gateway: Installation, owner: httpx2.Client) -> None:
@@ -200,6 +239,8 @@ def targets(owner: httpx2.Client, path: str) -> Iterator[str]:
 
 def _known(owner: httpx2.Client, path: str, parameter: str) -> list[str]:
     """What a parameter of the path may be: from the list of its kind."""
+    if parameter in ("comment_id", "draft_id"):
+        return [COMMENT.id]
     if parameter == "file":
         return [BODIES["own_evidence"]["name"]]
     lists = {"task_id": "/api/tasks", "job_id": "/api/jobs", "run_id": "/api/runs"}
