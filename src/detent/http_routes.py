@@ -111,6 +111,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "set_task_state": ("POST", "/api/tasks/{task_id}/state", None),
     "show_job": ("GET", "/api/jobs/{job_id}", None),
     "show_lifecycle": ("GET", "/api/lifecycles/{name}", None),
+    "show_lifecycle_document": ("GET", "/api/lifecycles/{name}/document", None),
     "show_me": ("GET", "/api/me", None),
     "show_project": ("GET", "/api/projects/{name}", None),
     "show_run": ("GET", "/api/runs/{run_id}", None),

@@ -30,12 +30,12 @@ from detent.keeper import (
     retention_sweep,
     scheduler,
     state_file,
-    state_timers,
     timers,
     unblocker,
 )
 from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import RunDirectorySweeper
+from detent.keeper.state_timers import StateTimers
 from detent.operations import OPERATIONS
 from detent.operations.context import Core
 from detent.operations.lifecycles import save_lifecycles
@@ -173,7 +173,7 @@ def duties(settings: Settings) -> list[Duty]:
         ),
         Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
         Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
-        Duty("state-timers", settings.keeper_interval_ms, state_timers.run),
+        Duty("state-timers", settings.keeper_interval_ms, StateTimers().run),
         Duty("schedules", settings.keeper_interval_ms, scheduler.run),
         Duty("retention", 60_000, retention_sweep.run),
     ]

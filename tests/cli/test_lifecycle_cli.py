@@ -132,7 +132,7 @@ def test_check_finds_nothing_in_the_export(tmp_path: Path) -> None:
     file.write_text(detent("export").stdout, encoding="utf-8")
     result = detent("check", str(file))
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [f"{name}: no flaws" for name in LIFECYCLES]
+    assert result.stdout.splitlines() == [f"{name}: no errors" for name in LIFECYCLES]
 
 
 def test_check_prints_flaws_and_fails() -> None:

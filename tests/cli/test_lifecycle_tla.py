@@ -11,6 +11,7 @@ from detent.cli.main import cli
 from detent.task_lifecycles import SHIPPED
 
 DOCUMENT = Path(__file__).parents[1] / "lifecycles" / "tla_documents" / "release.toml"
+pytestmark = pytest.mark.usefixtures("data")
 
 
 def lifecycle(*arguments: str) -> Result:
@@ -56,6 +57,59 @@ def test_what_has_no_model_is_refused(arguments: tuple[str, ...], message: str) 
     result = lifecycle("export", *arguments, "--format", "tla")
     assert result.exit_code != 0
     assert message in result.stderr
+
+
+@pytest.fixture
+def installed(data: Path) -> None:
+    """Two versions of a lifecycle; the second has no retries and one more state."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    second = text.replace("limit = 1", "limit = 2").replace("built", "packed")
+    moved = '\n[migrate]\nbuilt = "packed"\n'
+    for version in (text, f"version = 2\nretry = {{ retries = 0 }}\n{second}{moved}"):
+        result = CliRunner().invoke(cli, ["lifecycle", "install", "-"], input=version)
+        assert result.exit_code == 0, result.output
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "found", "state"),
+    [
+        ("release", "release@2", "packed"),
+        ("RELEASE@2", "release@2", "packed"),
+        ("release@1", "release", "built"),
+    ],
+)
+def test_an_installed_lifecycle_is_found_by_name_and_version(
+    name: str, found: str, state: str
+) -> None:
+    shown = json.loads(lifecycle("show", name, "--json").output)
+    assert (shown["id"], state in shown["states"]) == (found, True)
+    assert f"{state} " in lifecycle("show", name).output
+    assert state in lifecycle("diagram", name).output
+    [exported] = json.loads(lifecycle("export", name).output)
+    assert exported == shown
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_lifecycle_is_exported_with_its_retries() -> None:
+    first, second = (
+        json.loads(lifecycle("export", name, "--format", "tla", "--json").output)
+        for name in ("release@1", "release")
+    )
+    assert (first["name"], second["name"]) == ("release", "release@2")
+    assert "MODULE release_v2" in second["module"]
+    assert "ErrorRetries = 1\n" in first["configuration"]
+    assert "ErrorRetries = 0\n" in second["configuration"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_all_lifecycles_of_the_installation_are_exported() -> None:
+    found = [each["id"] for each in json.loads(lifecycle("export").output)]
+    assert found == ["board", "review", "release", "release@2", "job", "step", "run"]
+    unknown = lifecycle("show", "release@3")
+    assert unknown.exit_code != 0
+    assert "There is no lifecycle 'release@3'" in unknown.stderr
+    assert "release@2" in unknown.stderr
 
 
 def test_a_document_is_checked_by_tlc() -> None:

@@ -26,7 +26,7 @@ def test_a_correct_document_is_searched() -> None:
     result = check(DOCUMENTS / "release.toml")
     assert result.exit_code == 0
     first, second = result.stdout.splitlines()
-    assert first == "release: no flaws"
+    assert first == "release: no errors"
     assert second.startswith("search: ")
     assert " states (all of them), depth " in second
     assert second.endswith(", bound 20000: no violation")

@@ -8,6 +8,7 @@ import pytest
 from detent.cli.submit import exit_code
 from detent.errors import DetentError
 from detent.keeper import scheduler, state_timers
+from detent.keeper.state_timers import StateTimers
 from detent.operations.registry import Caller, Scope
 from tests.operations.operations_client import OperationsClient
 
@@ -111,10 +112,37 @@ def test_a_schedule_does_not_overlap_work_and_does_not_wait_for_people(
 
 def test_a_timer_is_fired_by_the_keeper(detent: OperationsClient) -> None:
     draft = detent.submit(lifecycle="delivery", run=False)
-    assert state_timers.run(detent.core) == 0
+    timers = StateTimers()
+    assert timers.run(detent.core) == 0
     detent.clock.advance(seconds=2)
-    assert state_timers.run(detent.core) == 1
+    assert timers.run(detent.core) == 1
     assert detent.state(draft) == "cancelled"
+
+
+TIMER_OF_BUILDS = '\n[[timers]]\nin = "building"\nafter = "1h"\nevent = "task_cancelled"\n'
+
+
+def test_tasks_that_cannot_be_sent_an_event_do_not_block_the_others(
+    detent: OperationsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds whose workers do not obey the cancel stay where they are; all others are reached."""
+    monkeypatch.setattr(state_timers, "MAX_ROWS", 2)
+    detent.call("install_lifecycle", document="version = 2\n" + TEXT + TIMER_OF_BUILDS)
+    tasks = [detent.submit(lifecycle="delivery") for _ in range(5)]
+    assert len(detent.claims()) == len(tasks)
+    detent.clock.advance(seconds=3_600)
+    timers = StateTimers()
+    for passes in range(1, 4):
+        timers.run(detent.core)
+        assert len(cancelled(detent, tasks)) == min(2 * passes, len(tasks))
+    timers.run(detent.core)
+    assert {detent.state(each) for each in tasks} == {"building"}
+
+
+def cancelled(detent: OperationsClient, tasks: list[str]) -> list[str]:
+    """The tasks whose cancel was requested."""
+    with detent.core.store.read() as view:
+        return [task.id for task, _ in view.tasks(tasks) if task.cancel_reason is not None]
 
 
 def test_a_document_is_searched_before_it_is_installed(detent: OperationsClient) -> None:

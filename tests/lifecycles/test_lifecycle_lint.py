@@ -7,53 +7,24 @@ import pytest
 
 from detent.kernel import lifecycle_lint
 from detent.kernel.lifecycle_lint import Flaw
-from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.lifecycle_search.properties import PROPERTIES
 from detent.task_lifecycles import SHIPPED
-from detent.task_lifecycles.document_file import located, read_document
+from detent.task_lifecycles.document_file import located
+from tests.lifecycles.document_edits import (
+    DOCUMENTS,
+    RELEASE,
+    changed,
+    read,
+    row,
+    rule,
+    state,
+    timer,
+    without_rows,
+)
 
-DOCUMENTS = sorted((Path(__file__).parent / "documents").glob("*.toml"))
-RELEASE = (Path(__file__).parent / "documents" / "release.toml").read_text(encoding="utf-8")
 BOARD = (Path(lifecycle_lint.__file__).parents[2] / "task_lifecycles" / "board.toml").read_text(
     encoding="utf-8"
 )
-
-
-def read(text: str) -> TaskLifecycle:
-    return read_document(text)[1]
-
-
-def changed(*changes: tuple[str, str], text: str = RELEASE) -> str:
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
-
-
-def row(source: str, event: str, target: str, who: str = "person") -> str:
-    origin = f'from = "{source}"\n' if source else ""
-    return f'\n[[rows]]\n{origin}event = "{event}"\nto = "{target}"\nwho = ["{who}"]\nwhy = "x"\n'
-
-
-def rule(when: str, then: str, more: str = "") -> str:
-    listed = f'["{then}"]' if then else "[]"
-    return f'[[rules]]\nwhen = "{when}"\n{more}then = {listed}\n'
-
-
-def timer(state: str, event: str, after: str = "1h") -> str:
-    return f'\n[[timers]]\nin = "{state}"\nafter = "{after}"\nevent = "{event}"\n'
-
-
-def state(name: str, more: str = "") -> str:
-    return f'\n[states.{name}]\nmeaning = "x"\n{more}\n'
-
-
-def without_rows(event: str, text: str = RELEASE) -> str:
-    """The document without the rows of an event."""
-    found = re.sub(rf'\[\[rows\]\]\n(?:from = .*\n)?event = "{event}"\n(?:.+\n)*', "", text)
-    assert found != text
-    return found
-
 
 COMPLETED = rule("job_completed", "task_ready")
 FAILED = rule("job_failed", "task_blocked")
@@ -315,9 +286,9 @@ def test_shipped_lifecycles_have_no_flaws(name: str) -> None:
     assert lifecycle_lint.conflicts(SHIPPED[name], SHIPPED) == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_correct_documents_have_no_flaws(path: Path) -> None:
-    lifecycle = read(path.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_correct_documents_have_no_flaws(name: str) -> None:
+    lifecycle = read(DOCUMENTS[name])
     assert lifecycle_lint.flaws(lifecycle) == []
     assert lifecycle_lint.conflicts(lifecycle, SHIPPED) == []
 

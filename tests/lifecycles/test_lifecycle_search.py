@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,17 +17,11 @@ from detent.kernel.transitions import cancellation, task_job
 from detent.lifecycle_search import SearchResult, search
 from detent.lifecycle_search.properties import PROPERTIES
 from detent.task_lifecycles import SHIPPED
-from detent.task_lifecycles.document_file import read_document
-
-DOCUMENTS = {
-    path.stem: path.read_text(encoding="utf-8")
-    for path in sorted((Path(__file__).parent / "documents").glob("*.toml"))
-}
-RELEASE = DOCUMENTS["release"]
+from tests.lifecycles.document_edits import DOCUMENTS, RELEASE, changed, read, row, state, timer
 
 
 def searched(text: str, max_states: int = 20_000) -> SearchResult:
-    return search(read_document(text)[1], max_states)
+    return search(read(text), max_states)
 
 
 # ---- correct documents -----------------------------------------------------------------------
@@ -51,7 +44,7 @@ def test_there_are_ten_documents_that_fit_together() -> None:
     assert len(DOCUMENTS) >= 10
     known = dict(SHIPPED)
     for text in DOCUMENTS.values():
-        lifecycle = read_document(text)[1]
+        lifecycle = read(text)
         assert lifecycle_lint.conflicts(lifecycle, known) == []
         known[lifecycle.id] = lifecycle
 
@@ -63,23 +56,6 @@ def test_the_bound_is_reported() -> None:
 
 # ---- planted defects -------------------------------------------------------------------------
 
-
-def changed(*changes: tuple[str, str], text: str = RELEASE) -> str:
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
-
-
-def row(source: str, event: str, target: str, who: str = "person") -> str:
-    return (
-        f'\n[[rows]]\nfrom = "{source}"\nevent = "{event}"\nto = "{target}"\nwho = ["{who}"]\n'
-        'why = "x"\n'
-    )
-
-
-STATE = '\n[states.{}]\nmeaning = "x"\n{}\n'
-TIMER = '\n[[timers]]\nin = "{}"\nafter = "1h"\nevent = "{}"\n'
 
 #: By property: a document that breaks it, and the last step and length of the shortest path.
 DEFECTS: list[tuple[str, str, str, int]] = [
@@ -98,7 +74,7 @@ DEFECTS: list[tuple[str, str, str, int]] = [
     (
         "table",
         changed((',"approval"]', "]")).replace('["draft",', '["approval", "draft",')
-        + TIMER.format("draft", "task_approved"),
+        + timer("draft", "task_approved"),
         "keeper: the timer of draft sends task_approved",
         1,
     ),
@@ -147,7 +123,7 @@ DEFECTS: list[tuple[str, str, str, int]] = [
     (
         "end",
         RELEASE
-        + STATE.format("moon", "")
+        + state("moon")
         + row("draft", "task_x", "moon")
         + row("moon", "task_cancelled", "cancelled"),
         "person: send task_x → moon",
@@ -156,8 +132,8 @@ DEFECTS: list[tuple[str, str, str, int]] = [
     (
         "end",
         RELEASE
-        + STATE.format("moon", "")
-        + STATE.format("mars", "")
+        + state("moon")
+        + state("mars")
         + row("draft", "task_x", "moon")
         + row("moon", "task_y", "mars")
         + row("mars", "task_y", "moon")
@@ -301,7 +277,7 @@ def test_no_document_crashes_lint_or_search(name: str) -> None:
 
 def read_if_possible(text: str) -> TaskLifecycle | None:
     try:
-        return read_document(text)[1]
+        return read(text)
     except Invalid:
         return None
 

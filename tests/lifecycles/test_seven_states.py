@@ -93,7 +93,7 @@ def test_it_is_installed_driven_killed_and_verified(detent: Served) -> None:
     detent.wait_for(task, "approval")
     refused = detent.run("send", task, "task_sent_back")
     assert refused.returncode != 0
-    assert "1 rounds, which is its limit" in refused.stderr
+    assert "1 round, which is its limit" in refused.stderr
     seen = detent.task(task)["version"]
     path = f"/api/tasks/{task}/events"
     stale = detent.post(path, {"event": "task_approved", "seen": seen - 1})
@@ -135,7 +135,7 @@ def test_two_versions_with_live_tasks_and_a_migration_that_strands_none(detent: 
         done = detent.run("lifecycle", "migrate", "delivery", option)
         assert done.returncode == 1
         assert waiting in done.stdout
-        assert "1 tasks would be" in done.stdout or json.loads(done.stdout)["migrated"] == count
+        assert "1 task would be" in done.stdout or json.loads(done.stdout)["migrated"] == count
     assert detent.task(waiting)["lifecycle"] == "delivery"
     assert detent.task(young)["lifecycle"] == "delivery@3"
     assert detent.install("version = 4\n" + signed + moved).returncode == 0
@@ -197,7 +197,7 @@ def test_a_lifecycle_that_tasks_have_is_not_removed(local: Served) -> None:
     before = len(local.logged())
     refused = local.run("lifecycle", "remove", "delivery")
     assert refused.returncode != 0
-    assert "1 tasks have the lifecycle delivery" in refused.stderr
+    assert "1 task has the lifecycle delivery" in refused.stderr
     assert len(local.logged()) == before
     local.json("cancel", task)
     local.json("delete", task)

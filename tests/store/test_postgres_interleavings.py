@@ -32,6 +32,7 @@ NOTICED = {
     "keys-without-lock": "P2: one key has the answers",
     "limits-without-lock": "run under a limit of one",
     "chain-blocks-without-lock": "duplicate key value",
+    "submission-without-its-lifecycle": "a task has the lifecycle that was removed",
 }
 
 

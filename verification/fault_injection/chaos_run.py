@@ -23,7 +23,20 @@ from verification.fault_injection.checker import Seen
 from verification.fault_injection.client_history import History
 from verification.fault_injection.cluster import Cluster
 from verification.fault_injection.cluster_faults import OF_A_FILE, OF_A_SERVER, Injector
-from verification.fault_injection.environment import SQLITE, Environment, Failed, live, until
+from verification.fault_injection.environment import (
+    ACTOR,
+    SQLITE,
+    Environment,
+    Failed,
+    live,
+    until,
+)
+from verification.fault_injection.followed_tasks import (
+    LIFECYCLES,
+    follow,
+    install_release,
+    traces_in,
+)
 from verification.fault_injection.load import CLIENTS, Client, total
 from verification.fault_injection.log_readers import KINDS, Readers, log_in
 from verification.fault_injection.process_supervisor import ProcessSupervisor
@@ -167,6 +180,7 @@ class ChaosRun:
 
     def _start_readers(self) -> None:
         with self.environment.core() as core:
+            install_release(core, ACTOR)
             self.receiver.subscribe(core)
         self.readers.start()
 
@@ -257,10 +271,13 @@ class ChaosRun:
                 core.store, self.environment.effects, history
             )
             self.report.problems += self.readers.problems(log_in(core.store))
+            checked, offences = follow([traces_in(core.store)])
+            self.report.problems += offences
             wanted = log_in(core.store, receiver.EVENTS)
         self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
         self.report.counts = total(self.clients) + counted(seen.log) + self._read()
         self.report.counts["marks"] = sum(map(len, seen.effects.values()))
+        self.report.counts |= checked.counts()
         self.report.counts["stale writes refused"] = self.environment.refused()
         self.report.problems += too_little(self.report)
 
@@ -290,6 +307,8 @@ def counted(log: Iterable[Seen]) -> Counter[str]:
         counts["events"] += 1
         for name in ("job_completed", "job_cancelled", "task_accepted", "wait_completed"):
             counts[name] += event.name == name
+        if event.name == "task_created":
+            counts[f"tasks of {event.data['lifecycle']}"] += 1
     return counts
 
 
@@ -310,6 +329,8 @@ LEAST: Mapping[str, float] = {
     "events by SSE": 400,
     "events by pages": 400,
     "webhook messages": 20,
+    **{f"tasks of {name}": 6 for name in LIFECYCLES},
+    "events ok": 1,
     "cuts of WebSocket": 6,
     "cuts of SSE": 6,
     "cuts of pages": 6,

@@ -26,6 +26,10 @@ AT_REST = frozenset({"waiting", "parked"})
 AFTER_END = frozenset({"job_deleted", "signal_received", "job_forked", "evidence_added"})
 
 
+#: The field that names the parent of a new job or task.
+PARENTS = {"job_created": "parent_job_id", "task_created": "parent_id"}
+
+
 class Seen(NamedTuple):
     """One event of the log, its data read."""
 
@@ -134,14 +138,17 @@ def stream_problems(log: Iterable[Seen]) -> Iterator[str]:
 
 
 def subtask_problems(log: Iterable[Seen]) -> Iterator[str]:
-    """P6: no handler starts the same subtask twice, so each pair occurs once."""
-    handed = Counter(
-        (event.data["parent_job_id"], event.data["intent"])
-        for event in log
-        if event.name == "job_created" and event.data.get("parent_job_id") is not None
-    )
+    """P6: no handler starts the same subtask twice, so each pair occurs once for each job."""
+    handed: Counter[tuple[str, str]] = Counter()
+    jobs: Counter[str] = Counter()
+    for event in log:
+        parent = event.data.get(PARENTS.get(event.name, ""))
+        if parent is not None:
+            handed[parent, event.data["intent"]] += 1
+        if event.name == "job_created" and event.data.get("task_id") is not None:
+            jobs[event.data["task_id"]] += 1
     for (parent, intent), count in handed.items():
-        if count > 1:
+        if count > max(jobs[parent], 1):
             yield f"P6: {parent} has {count} subtasks {intent}"
 
 
@@ -231,7 +238,12 @@ def _answered(log: Iterable[Seen]) -> set[str]:
 FINAL_STATES: Mapping[tuple[str, str], frozenset[str]] = {
     ("accept", ""): frozenset({"completed"}),
     ("cancel", "cancelled"): frozenset({"cancelled"}),
-    ("cancel", "requested"): frozenset({"cancelled", "completed", "ready", "failed", "done"}),
+    ("cancel", "requested"): frozenset(
+        {
+            *("cancelled", "completed", "ready", "failed", "done"),
+            *("approval", "overdue", "released", "broken"),
+        }
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from detent.engine import CommandRequest
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.predicates import ENDED_JOB
 from detent.operations.context import Core
 from detent.service import open_core
@@ -91,6 +92,7 @@ class Environment:
         directory: Path,
         url: str = "",
         mutant: str = "",
+        lifecycle: str = "",
         **settings: Any,
     ) -> None:
         self.supervisor, self.directory = supervisor, directory
@@ -109,6 +111,8 @@ class Environment:
         self.clock = directory / "clock"
         #: The broken variant that its processes are; empty: none.
         self.mutant = mutant
+        #: The lifecycle of the tasks that are submitted; empty: jobs without a task.
+        self.lifecycle = lifecycle
         #: How long the failpoint action `delay` takes.
         self.delay_ms = failpoints.DELAY_MS
         self.children: list[Child] = []
@@ -178,16 +182,26 @@ class Environment:
         return unruly
 
 
-def submit(core: Core, intent: str) -> str:
-    """A job for one of the app's intents, acknowledged when this returns."""
+def submit(core: Core, intent: str, lifecycle: str = "") -> str:
+    """Submit work for one of the app's intents, acknowledged when this returns; return its job.
+
+    With a lifecycle it is a task.
+    """
     options = app.intents[intent].declared.options
-    job_id = new_id()
-    payload = {"key": job_id}
-    command = c.SubmitJob(job_id, "default", intent, payload=payload, options=options)
+    made = new_id()
+    given: dict[str, Any] = {"payload": {"key": made}, "options": options}
+    command: c.Command = c.SubmitJob(made, "default", intent, **given)
+    if lifecycle:
+        command = c.SubmitTask(made, "default", lifecycle, intent, "faults", queue=True, **given)
     result = core.engine.execute([CommandRequest(command, ACTOR, fresh=True)])[0]
     if isinstance(result, DetentError):
         raise result
-    return job_id
+    return job_of(made, lifecycle)
+
+
+def job_of(made: str, lifecycle: str) -> str:
+    """The job of what was submitted: itself, or the first of a task."""
+    return job_of_task(made, 1) if lifecycle else made
 
 
 def ended(core: Core, *job_ids: str) -> bool:

@@ -20,18 +20,22 @@ from detent.store.types import Query
 from verification.fault_injection import collected_results
 from verification.fault_injection.client_history import OK, REFUSED, Op
 from verification.fault_injection.environment import (
+    ACTOR,
     Environment,
     Failed,
     at_rest,
     ended,
+    job_of,
     past_the_lease,
     submit,
 )
 from verification.fault_injection.fault_scenes import Scene
+from verification.fault_injection.followed_tasks import RELEASE, install_release, traces_in
 from verification.fault_injection.http_client import ask
 from verification.fault_injection.log_readers import FaultCellReaders, log_in
 from verification.fault_injection.process_supervisor import Child
 from verification.fault_injection.receiver import EVENTS, Receiver, receiving
+from verification.lifecycle_model.task_traces import Traces
 
 FAR = 1 << 62
 #: How long a client waits for a gateway that may be dead.
@@ -65,6 +69,8 @@ class Outcome:
     seconds: float = 0.0
     #: How long it took until the failpoint was met.
     met_s: float = 0.0
+    #: What its log says about tasks, to be compared with the model of their lifecycles.
+    traces: Traces = field(default_factory=Traces)
 
     @property
     def name(self) -> str:
@@ -82,6 +88,9 @@ def run(
     outcome = Outcome(scene, action, environment.store)
     begun_s = time.monotonic()
     try:
+        if environment.lifecycle == RELEASE and scene.role != "first":
+            with environment.core() as core:
+                install_release(core, ACTOR)
         PLAYS[scene.role](environment, scene.armed(action, count), outcome)
     except (Failed, DetentError, TimeoutError) as error:
         outcome.problems.append(f"{type(error).__name__}: {error}; see {environment.directory}")
@@ -152,7 +161,7 @@ def _heals(environment: Environment, healed: Callable[[], Any], outcome: Outcome
 
 def _play_worker(environment: Environment, armed: str, outcome: Outcome) -> None:
     with environment.core() as core:
-        job_id = submit(core, outcome.scene.intent)
+        job_id = submit(core, outcome.scene.intent, environment.lifecycle)
         victim = environment.start("worker", "victim", armed)
         _meet(environment, victim, armed, outcome, lambda: ended(core, job_id))
         if outcome.scene.midway:
@@ -218,6 +227,7 @@ def _conclude(environment: Environment, core: Core, outcome: Outcome, *job_ids: 
     if states != dict.fromkeys(job_ids, "completed"):
         outcome.problems.append(f"the work is {states}")
     outcome.problems += collected_results.judge(core.store, environment.effects)
+    outcome.traces = traces_in(core.store)
 
 
 # ---- keepers ---------------------------------------------------------------------------------
@@ -312,7 +322,8 @@ def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> Non
             return len(answered) == len(keys)
 
         _heal(environment, victim, outcome, again)
-        made = sorted({op.id for op in answers if op.outcome == OK})
+        ids = {op.id for op in answers if op.outcome == OK}
+        made = [job_of(each, environment.lifecycle) for each in sorted(ids)]
         environment.until(lambda: ended(core, *made), "everything is done")
         _conclude(environment, core, outcome, *made)
         outcome.problems += collected_results.judge(core.store, environment.effects, answers)
@@ -322,8 +333,13 @@ def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> Non
 
 def _submit(environment: Environment, gateway: Child, intent: str, key: str) -> Op:
     """One submission over HTTP; what is not answered is unknown."""
-    url, body = gateway.ready.read_text(), {"intent": intent, "payload": {"key": key}}
-    answered = ask(url, environment.token, "POST", "/api/jobs", body, key=key, timeout_s=PATIENCE_S)
+    url = gateway.ready.read_text()
+    body: dict[str, Any] = {"intent": intent, "payload": {"key": key}}
+    path = "/api/jobs"
+    if environment.lifecycle:
+        body |= {"lifecycle": environment.lifecycle, "run": True}
+        path = "/api/tasks"
+    answered = ask(url, environment.token, "POST", path, body, key=key, timeout_s=PATIENCE_S)
     made = answered.document.get("id", "") if answered.outcome == OK else ""
     return Op("submit", key, made, answered.outcome, answered.code)
 
@@ -337,7 +353,7 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
     intent = outcome.scene.intent
     with environment.core() as core:
         environment.up("worker", "hands")
-        made = [submit(core, intent)]
+        made = [submit(core, intent, environment.lifecycle)]
         environment.until(lambda: ended(core, *made), "there is something to read")
         relief, victim = (
             environment.up("gateway", "relief"),
@@ -357,10 +373,10 @@ def _play_feed(environment: Environment, armed: str, outcome: Outcome) -> None:
                 lambda: environment.was_hit(armed) or readers.have_read(feed.head(core.store)),
                 "readers have caught up",
             )
-            made.append(submit(core, intent))
+            made.append(submit(core, intent, environment.lifecycle))
             _meet(environment, victim, armed, outcome)
             readers.add_one_ahead(feed.head(core.store))
-            made.append(submit(core, intent))
+            made.append(submit(core, intent, environment.lifecycle))
             _heal(
                 environment,
                 victim,

@@ -12,6 +12,7 @@ from typing import Any
 
 from verification.fault_injection.client_history import OK, UNKNOWN, History
 from verification.fault_injection.cluster import Cluster
+from verification.fault_injection.followed_tasks import LIFECYCLES
 from verification.fault_injection.http_client import Answered, ask
 
 CLIENTS = 4
@@ -27,7 +28,12 @@ INTENTS: Mapping[str, int] = {
     "thought-out": 1,
     "command": 1,
 }
-LIFECYCLES = ("", "", "board", "review")
+#: A job without a task, or a task.
+WORK = ("", "", *LIFECYCLES)
+#: The lifecycle of tasks that may depend on another: its tasks are done without a person.
+DEPENDING = "board"
+#: What others may depend on: the model of a lifecycle has no chains and no subtasks of these.
+SIMPLE = ("small", "slow", "signalled")
 #: The share of what is ready that is sent back.
 REJECTED = 0.3
 
@@ -39,6 +45,8 @@ class Client:
         self.cluster, self.history, self.rng, self.name = cluster, history, rng, name
         self.counts: Counter[str] = Counter()
         self.made: list[tuple[str, str]] = []
+        #: Tasks that others may depend on.
+        self.alone: list[str] = []
         #: Submissions whose end is not known, by key, and some that are, to be repeated.
         self.unknown: dict[str, dict[str, Any]] = {}
         self.known: dict[str, dict[str, Any]] = {}
@@ -69,9 +77,11 @@ class Client:
         key = f"{self.name}-{self.counts['keys']}"
         intent = self.rng.choices([*INTENTS], [*INTENTS.values()])[0]
         body: dict[str, Any] = {"intent": intent, "payload": {"key": key}}
-        lifecycle = self.rng.choice(LIFECYCLES)
+        lifecycle = self.rng.choice(WORK)
         if lifecycle:
             body |= {"lifecycle": lifecycle, "run": True}
+        if lifecycle == DEPENDING and intent not in SIMPLE and self.alone:
+            body |= {"depends_on": [self.rng.choice(self.alone)]}
         self._post(key, body)
 
     def repeat(self) -> None:
@@ -105,6 +115,8 @@ class Client:
         if made and key not in self.known:
             self.known[key] = body
             self.made.append((noun, made))
+            if body.get("lifecycle") == DEPENDING and body["intent"] in SIMPLE:
+                self.alone.append(made)
 
     def verb(self) -> None:
         """A request about an existing task or job."""
@@ -125,7 +137,11 @@ class Client:
         asked = [("tasks", each["id"]) for each in tasks if each["state"] == "blocked"]
         asked += [("jobs", each["job_id"]) for each in inbox.get("questions", ())]
         ready = [each["id"] for each in tasks if each["state"] == "ready"]
-        if asked:
+        declared = [(each["id"], event) for each in tasks for event in each["events"]]
+        if declared and self.rng.random() < 0.5:
+            about, event = self.rng.choice(declared)
+            self._say("events", "tasks", about, {"event": event})
+        elif asked:
             self._say("answer", *self.rng.choice(asked), {"answer": "yes"})
         elif ready and self.rng.random() < REJECTED:
             self._say("reject", "tasks", self.rng.choice(ready), {"comment": "no", "run": True})

@@ -6,7 +6,7 @@ Each cell has a store, a directory and processes of its own; most of a cell is w
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,6 +18,7 @@ from verification.fault_injection import fault_cells
 from verification.fault_injection.environment import Environment
 from verification.fault_injection.fault_cells import SUBMISSIONS, Outcome
 from verification.fault_injection.fault_scenes import SCENES, Scene
+from verification.fault_injection.followed_tasks import LIFECYCLES
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
@@ -25,6 +26,9 @@ if TYPE_CHECKING:  # a plain installation has no PostgreSQL
 
 #: Cells in parallel: they wait for leases more than they work.
 SIDE_BY_SIDE = 6
+
+#: What the cells submit in turn: jobs without a task, and tasks of each lifecycle.
+WORK = (*LIFECYCLES, "")
 
 OnOutcome = Callable[[Outcome], None]
 #: What is played; at which pass of the failpoint, or at the scene's own.
@@ -60,13 +64,14 @@ def run(
 
     def play(number: int, scene: Scene, action: Action, count: int | None) -> Outcome:
         directory = where / f"{number}-{scene.point}-{action}"
-        if databases is None:
-            outcome = fault_cells.run(Environment(supervisor, directory), scene, action, count)
-        else:
-            with databases.one(empty=scene.role == "first") as url:
-                outcome = fault_cells.run(
-                    Environment(supervisor, directory, url), scene, action, count
-                )
+        lifecycle = WORK[number % len(WORK)]
+        with (
+            nullcontext("")
+            if databases is None
+            else databases.one(empty=scene.role == "first") as url
+        ):
+            environment = Environment(supervisor, directory, url, lifecycle=lifecycle)
+            outcome = fault_cells.run(environment, scene, action, count)
         on_outcome(outcome)
         return outcome
 

@@ -20,6 +20,7 @@ from verification import power_loss
 from verification.fault_injection import fault_cells, fault_scenes, matrix, races, soak
 from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.environment import SQLITE
+from verification.fault_injection.followed_tasks import follow
 from verification.fault_injection.matrix import Databases
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.memory_directory import MEMORY
@@ -227,9 +228,11 @@ def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
     at.result.problems = [f"{cell.name}: {each}" for cell in first for each in cell.problems]
     at.result.problems += [line for cell in again for line in cell.lines()]
     met, refused = sum(each.hit for each in played), sum(each.refused for each in played)
+    checked, offences = follow(each.traces for each in played)
+    at.result.problems += offences
     at.result.seen = (
         f"{len(wanted)} cells, {met} met their failpoint ({len(late)} at an earlier pass than was "
-        f"drawn), {refused} late reports refused"
+        f"drawn), {refused} late reports refused; {checked.line()}"
     )
 
 

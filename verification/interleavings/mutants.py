@@ -12,7 +12,7 @@ from unittest.mock import patch
 from detent.store.postgres import schema, writer
 from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Query
-from detent.store.postgres.locks import Lock, lock_names
+from detent.store.postgres.locks import Lock, lock_names, share_names
 from detent.store.postgres.reader import READY
 from detent.store.postgres.transaction import Transaction
 
@@ -128,6 +128,18 @@ def chain_blocks_without_lock() -> Patches:
     yield _without(Lock.CHAIN_BLOCKS)
 
 
+def submission_without_its_lifecycle() -> Patches:
+    """A submission does not hold the table of lifecycles: one that is removed meanwhile is used."""
+
+    def unlocked(given: Lock, names: Any) -> Query:
+        query = share_names(given, names)
+        if given is not Lock.NAMED:
+            return query
+        return _without_lock(query, b"pg_advisory_xact_lock_shared(")
+
+    yield patch.object(writer, "share_names", unlocked)
+
+
 #: The scenario that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     heartbeat_of_any_worker: "leases",
@@ -145,6 +157,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     keys_without_lock: "same-key",
     limits_without_lock: "limits",
     chain_blocks_without_lock: "hash-chain-growth",
+    submission_without_its_lifecycle: "removal",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
@@ -203,9 +216,14 @@ def _without(kind: Lock) -> Any:
 
     def unlocked(given: Lock, names: Any) -> Query:
         query = lock_names(given, names)
-        if given is not kind:
-            return query
-        text = query.text.replace(b"pg_advisory_xact_lock(", b"greatest(")
-        return query._replace(text=text, name=query.name + b"_broken")
+        return query if given is not kind else _without_lock(query, b"pg_advisory_xact_lock(")
 
     return patch.object(writer, "lock_names", unlocked)
+
+
+def _without_lock(query: Query, function: bytes) -> Query:
+    """The statement that only computes the numbers of its locks."""
+    if function not in query.text:
+        raise ValueError(f"{function!r} is not in the statement any more")
+    text = query.text.replace(function, b"greatest(")
+    return query._replace(text=text, name=query.name + b"_broken")

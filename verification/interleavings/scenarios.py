@@ -12,8 +12,10 @@ from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.commands import lifecycle_commands as lc
 from detent.store.port import WriteTransaction
 from detent.store.types import Changes, ClaimFilter, NewEvent
+from detent.testing.conformance.lifecycles import document
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
@@ -366,6 +368,25 @@ def sets(scene: Scene) -> Script:
     return Script([partial(work, hand) for hand in scene.hands], check)
 
 
+def removal(scene: Scene) -> Script:
+    """A lifecycle is removed while others submit tasks of it."""
+    name = f"work_{new_id()}"
+    scene.direct.do(lc.InstallLifecycle(document() | {"name": name}))
+    remover, *others = scene.hands
+
+    def check() -> None:
+        removed = not isinstance(remover.answers[-1], DetentError)
+        made = [each for hand in others for each in hand.answers if isinstance(each, CommandResult)]
+        scene.expect(
+            removed != bool(made), f"a task has the lifecycle that was removed: {len(made)}"
+        )
+
+    works = [
+        partial(hand.do, c.SubmitTask(new_id(), "p", name, hand.intent, "cli")) for hand in others
+    ]
+    return Script([partial(remover.do, lc.RemoveLifecycle(name)), *works], check)
+
+
 class _Undo(Exception):
     """Ends a transaction that is not to be committed."""
 
@@ -386,6 +407,6 @@ SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
     for each in (
         *(same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth),
-        *(one_stream, stale_version, later_arrivals, deletion, sets),
+        *(one_stream, stale_version, later_arrivals, deletion, sets, removal),
     )
 }

@@ -1,34 +1,22 @@
-"""Checks that the logged events of real tasks are steps of the TLA+ model.
+"""Checks with TLC that the logged events of real tasks are steps of the TLA+ model."""
 
-The log is folded event by event, and every task is projected to the variables of the model. What
-one transaction did to a task must be a sequence of transitions of the model. Counts of retries and
-rounds are left out, since every task may have limits of its own. Tasks with plans, subtasks or
-dependencies are left out: the model has one of each at most.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
-from types import MappingProxyType
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
-from detent.errors import DetentError
-from detent.kernel import events as e
-from detent.kernel.entities import Task
-from detent.kernel.retry import Backoff, FailureClass, RetryRule
-from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles
-from detent.kernel.world import World
-from detent.lifecycle_tla import Bounds
-from detent.store.codec import read_event
-from detent.store.types import LoggedEvent
-from detent.task_lifecycles import SHIPPED
-from verification.lifecycle_model.projection import Variables, project
-from verification.lifecycle_model.state_graph import Graph, state_graph
+from detent.lifecycle_tla.checker import run
+from verification.lifecycle_model.projection import ModelState, Variables
+from verification.lifecycle_model.related_tasks import TASK
+from verification.lifecycle_model.task_traces import Refused, Trace, Traces
+from verification.lifecycle_model.trace_module import trace_module
 
-#: One retry and one round are enough where counts are left out.
-BOUNDS = Bounds(retries=1, lost=1, rounds=1)
-Transitions = frozenset[tuple[Variables, Variables]]
+STATE = re.compile(r"^State \d+: .*?(?=^$)", re.M | re.S)
+VALUE = re.compile(r"^/\\ (trace|place) = (\d+)$", re.M)
+NONE_REACHED = "reached = {}"
+LIMIT_S = 600
 
 
 class Offence(NamedTuple):
@@ -36,8 +24,12 @@ class Offence(NamedTuple):
 
     task: str
     events: tuple[str, ...]
-    before: Variables
-    after: Variables
+    before: ModelState
+    after: ModelState
+
+    def __str__(self) -> str:
+        was, now = (_shown(each) for each in (self.before, self.after))
+        return f"task {self.task}: {', '.join(self.events)}: from {was} to {now}"
 
 
 @dataclass(slots=True)
@@ -46,115 +38,66 @@ class Checked:
 
     tasks: int = 0
     steps: int = 0
+    left_out: int = 0
     offences: list[Offence] = field(default_factory=list)
 
-
-def transitions_of(lifecycle: TaskLifecycle) -> Transitions:
-    """The transitions of the model, without counts, for retries with and without a delay."""
-    graphs = (state_graph(each, BOUNDS) for each in (lifecycle, _immediate(lifecycle)))
-    return frozenset(pair for graph in graphs for pair in _uncounted(graph))
-
-
-def _immediate(lifecycle: TaskLifecycle) -> TaskLifecycle:
-    rules = dict(lifecycle.policy.rules)
-    for kind in (FailureClass.ERROR, FailureClass.TIMEOUT):
-        rules[kind] = RetryRule(1, Backoff.FIXED, 0, 0)
-    return replace(lifecycle, policy=replace(lifecycle.policy, rules=MappingProxyType(rules)))
-
-
-def _uncounted(graph: Graph) -> Iterator[tuple[Variables, Variables]]:
-    for before, after in graph.transitions:
-        yield _plain(dict(before)["task"]), _plain(dict(after)["task"])
-
-
-def _plain(given: Variables) -> Variables:
-    return given._replace(rounds=0, errors=0, timeouts=0, lost=0)
-
-
-def records_of(log: Iterable[LoggedEvent]) -> list[e.Record]:
-    """The events of a log as the kernel has them."""
-    return [
-        e.Record(
-            each.stream,
-            each.subject,
-            read_event(each.name, each.schema, each.data),
-            each.at,
-            each.actor,
+    def counts(self) -> Counter[str]:
+        return Counter(
+            {
+                "tasks in the model": self.tasks,
+                "steps of the model": self.steps,
+                "tasks left out of the model": self.left_out,
+            }
         )
-        for each in log
-    ]
+
+    def line(self) -> str:
+        return (
+            f"{self.tasks} tasks, {self.steps} steps of the model, {self.left_out} tasks left out, "
+            f"{len(self.offences)} offences"
+        )
 
 
-def check_log(
-    records: Sequence[e.Record],
-    allowed: Mapping[str, Transitions],
-    lifecycles: TaskLifecycles = SHIPPED,
-) -> Checked:
-    """Check the tasks of a log, by lifecycle; the records of a transaction have the same time."""
-    world = World(lifecycles=lifecycles)
-    checked = Checked()
-    alone = _tasks_alone(records)
-    last: dict[str, Variables] = {}
-    for _, group in groupby(records, attrgetter("at")):
-        seen: dict[str, list[tuple[str, Variables]]] = {}
-        for record in group:
-            task = _task_after(world, record, checked)
-            if task is not None and task.id in alone:
-                seen.setdefault(task.id, []).append((record.event.name, _variables(world, task)))
-        for task_id, steps in seen.items():
-            _check_steps(task_id, steps, last, allowed[world.tasks[task_id].lifecycle], checked)
-    checked.tasks = len(last)
-    return checked
+def check(logs: Iterable[Traces]) -> Checked:
+    """Check the traces of logs, all in one run of TLC."""
+    given = [*logs]
+    traces = [each for log in given for each in log.traces if each.events]
+    followed = {name for each in traces for name in each.tasks.values()}
+    return Checked(
+        tasks=len(followed),
+        steps=sum(len(each.ends) for each in traces),
+        left_out=sum(log.left_out for log in given),
+        offences=[
+            *(_outside(each) for log in given for each in log.refused),
+            *(_followed_by_tlc(traces) if traces else ()),
+        ],
+    )
 
 
-def _tasks_alone(records: Iterable[e.Record]) -> set[str]:
-    """The tasks without plans, subtasks, parents and dependencies."""
-    created = {each.stream: each.event for each in records if isinstance(each.event, e.TaskCreated)}
-    related = {event.parent_id for event in created.values()}
-    related |= {name for event in created.values() for name in event.depends_on}
-    return {
-        name
-        for name, event in created.items()
-        if name not in related and not event.parent_id and not event.depends_on
-        if not {"plan", "planner"} & event.options.keys()
-    }
+def _outside(refused: Refused) -> Offence:
+    """The event that no table has; TLC is not needed to find it."""
+    state = Variables(refused.state)
+    after = state._replace(outside=refused.event)
+    return Offence(refused.stream, (refused.event,), ((TASK, state),), ((TASK, after),))
 
 
-def _task_after(world: World, record: e.Record, checked: Checked) -> Task | None:
-    """Apply a record; return the task that it is about: its own stream, or that of its job."""
-    try:
-        world.apply(record)
-    except DetentError:  # the table of its lifecycle does not have it
-        state = Variables(world.tasks[record.stream].state if record.stream in world.tasks else "")
-        outside = state._replace(outside=record.event.name)
-        checked.offences.append(Offence(record.stream, (record.event.name,), state, outside))
-        return None
-    if record.stream in world.tasks:
-        return world.tasks[record.stream]
-    job = world.jobs.get(record.stream)
-    return None if job is None or job.task_id is None else world.tasks.get(job.task_id)
+def _followed_by_tlc(traces: list[Trace]) -> Iterator[Offence]:
+    module = trace_module(traces)
+    found = run(module.model(), find_all=True, limit_s=LIMIT_S)
+    if found.violated is None:
+        return
+    for block in STATE.findall(found.printed):
+        if NONE_REACHED in block:
+            values = dict(VALUE.findall(block))
+            same = next(islice(module.traces.values(), int(values["trace"]) - 1, None))
+            yield from (_offence(each, int(values["place"]) - 1) for each in same)
 
 
-def _variables(world: World, task: Task) -> Variables:
-    job = None if task.job_id is None else world.jobs.get(task.job_id)
-    return _plain(project(world.lifecycle(task), task, job))
+def _offence(trace: Trace, place: int) -> Offence:
+    """The transaction that ends at this place."""
+    begun = max((each for each in trace.ends if each < place), default=0)
+    before, after = trace.states[begun], trace.states[place]
+    return Offence(trace.tasks[TASK], tuple(trace.events[begun:place]), before, after)
 
 
-def _check_steps(
-    task_id: str,
-    steps: list[tuple[str, Variables]],
-    last: dict[str, Variables],
-    allowed: Transitions,
-    checked: Checked,
-) -> None:
-    """Find a sequence of transitions through the states that were seen, up to the last of them."""
-    before = last.get(task_id, steps[0][1])
-    reached = {before}
-    for _, state in steps:
-        if any((each, state) in allowed for each in reached):
-            reached.add(state)
-            checked.steps += 1
-    after = last[task_id] = steps[-1][1]
-    if after not in reached:
-        names = tuple(name for name, _ in steps)
-        checked.offences.append(Offence(task_id, names, before, after))
+def _shown(state: ModelState) -> str:
+    return "; ".join(f"{name} {each.state} (job {each.job})" for name, each in state)

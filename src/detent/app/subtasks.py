@@ -15,6 +15,7 @@ from detent.app.waits import wait
 from detent.errors import DetentError, Refused
 from detent.ids import ALPHABET
 from detent.kernel import commands as c
+from detent.kernel.retention import Ending
 from detent.submission.subtask import subtask_of_job, subtask_of_task
 
 T_co = TypeVar("T_co", covariant=True)
@@ -41,16 +42,20 @@ class Subtask(NamedTuple, Generic[T_co]):
 class SubtaskOutcome(NamedTuple):
     """How a subtask ended: its final state, and its result or its error."""
 
-    #: The final state of the subtask, such as `completed`, `failed` or `cancelled`.
+    #: Its final state, such as `completed`, `failed` or `cancelled`; each lifecycle has its own.
     state: str
     #: What its handler returned, as JSON values; None if it did not succeed.
     result: Any
     #: The text of its error; None if it succeeded.
     error: str | None
+    #: How it ended in any lifecycle: `done`, `failed` or `cancelled`; empty in older logs.
+    ending: str = ""
 
     @property
     def succeeded(self) -> bool:
         """Whether the subtask has a result."""
+        if self.ending:
+            return self.ending == Ending.DONE
         return self.state in ("completed", "done")
 
 
@@ -146,7 +151,9 @@ def _command(
     """The command that submits a subtask: a task below a task, a job below a job."""
     held = journal.run.held
     options = prepared.options()
-    context = journal.run.intent.app.context(prepared.intent, journal.client.actor, options)
+    lifecycle = None if held.task is None else held.task.lifecycle
+    about = (prepared.intent, journal.client.actor, options, lifecycle)
+    context = journal.run.intent.app.context(*about)
     given = {**prepared.given(), "not_before": not_before}
     if held.task is None:
         return subtask_of_job(context, held.job, child, given, options)

@@ -9,6 +9,7 @@ from detent.cli.connection import connect
 from detent.cli.lifecycle_check import check
 from detent.cli.lifecycle_documents import install, migrate, remove
 from detent.cli.lifecycle_export import export
+from detent.cli.lifecycle_lookup import find_lifecycle
 from detent.cli.output import (
     Cell,
     Group,
@@ -24,7 +25,7 @@ from detent.errors import Refused
 from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.state_mapping import mapped
-from detent.task_lifecycles import SHIPPED, all_lifecycles
+from detent.task_lifecycles import SHIPPED
 
 REFUSED = "refused"
 IGNORED = "ignored"
@@ -59,21 +60,15 @@ def list_them(as_json: bool) -> None:
     print_table(names, [tuple(map(_plain, each)) for each in rows])
 
 
-def _found(name: str) -> Lifecycle:
-    """A lifecycle of detent, or one that is installed."""
-    known = all_lifecycles().get(normalise(name))
-    if known is not None:
-        return known
-    with connect() as detent:
-        return lifecycle_json.read(detent.call("show_lifecycle", name=name))
-
-
 @lifecycle.command()
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show the states and transitions of one lifecycle."""
-    found = _found(name)
+    """Show the states and transitions of one lifecycle.
+
+    NAME is the newest version of an installed lifecycle, NAME@2 its second version.
+    """
+    found = find_lifecycle(name)
     if as_json:
         print_json(lifecycle_json.export(found))
         return
@@ -116,7 +111,7 @@ def _plain(value: object) -> str:
 @json_option
 def draw(name: str, kind: str, as_json: bool) -> None:
     """Print a diagram of one lifecycle."""
-    found = _found(name)
+    found = find_lifecycle(name)
     text = diagram(found, Format(kind))
     if as_json:
         print_json({"name": found.name, "format": kind, "text": text})
@@ -137,7 +132,7 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
     With --json, strict_state and lenient_state are the states after each event. The exit code is 1
     if an event was refused.
     """
-    found = _found(name)
+    found = find_lifecycle(name)
     steps = _simulate(found, events)
     if as_json:
         keys = [name for name in Step._fields if name != "legal"]

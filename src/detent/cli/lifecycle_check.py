@@ -13,12 +13,14 @@ from detent.cli.output import json_option, print_json, print_text
 from detent.errors import Invalid, TooLarge
 from detent.kernel import lifecycle_json, lifecycle_lint
 from detent.kernel.lifecycle import Lifecycle
+from detent.kernel.quantity import quantity
 from detent.lifecycle_search import MAX_STATES, search
 from detent.task_lifecycles import SHIPPED
 from detent.task_lifecycles.document_file import located, read_document
 
 FILE_LIMIT_BYTES = 1_000_000
 FORMAT_HINT = "`detent lifecycle export` prints a valid file."
+NO_ERRORS = "no errors"
 #: What makes a text without a file name a TOML document.
 NAMED = re.compile(rb"^name\s*=", re.MULTILINE)
 
@@ -93,9 +95,9 @@ def _document_lines(found: dict[str, Any], name: str) -> Iterator[str]:
             yield f"{name}:{flaw['line']}: {flaw['field']}: {flaw['text']} ({flaw['rule']})"
         count = len(each["flaws"])
         if count:
-            yield f"{each['name']}: {count} {'error' if count == 1 else 'errors'}; not searched"
+            yield f"{each['name']}: {quantity(count, 'error')}; not searched"
         else:
-            yield f"{each['name']}: no flaws"
+            yield f"{each['name']}: {NO_ERRORS}"
             yield from _search_lines(each["search"])
             yield from tlc_lines(each["tla"]) if "tla" in each else ()
 
@@ -124,7 +126,7 @@ def _fails(checked: dict[str, Any]) -> bool:
 
 def _table_lines(found: dict[str, Any]) -> Iterator[str]:
     for each in found["lifecycles"]:
-        yield from (f"{each['name']}: {flaw}" for flaw in each["flaws"] or ["no flaws"])
+        yield from (f"{each['name']}: {flaw}" for flaw in each["flaws"] or [NO_ERRORS])
 
 
 def _read(content: bytes) -> list[Lifecycle]:

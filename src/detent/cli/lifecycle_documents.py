@@ -11,6 +11,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import call_first_match
 from detent.cli.task_selection import print_outcome
 from detent.errors import Invalid
+from detent.kernel.quantity import quantity
 from detent.task_lifecycles.document_file import LIMIT_BYTES
 
 
@@ -23,7 +24,7 @@ def install(file: BinaryIO, as_json: bool) -> None:
     Tasks stay on the version that they began with; `detent lifecycle migrate` moves them. The same
     file again changes nothing.
     """
-    name = Path(file.name).name
+    name = Path(str(getattr(file, "name", "<stdin>"))).name
     with connect() as detent:
         done = detent.call("install_lifecycle", document=_text(file, name), file=name)
     output.print_result(done, f"{done['id']}: {_result(done['search'])}", as_json)
@@ -77,10 +78,14 @@ def migrate(ctx: click.Context, name: str, dry_run: bool, as_json: bool) -> None
         output.print_json(done)
     else:
         would = "would be migrated" if dry_run else "migrated"
-        output.print_text(f"{done['migrated']} tasks {would} to {done['lifecycle']}")
+        count = quantity(done["migrated"], "task")
+        output.print_text(f"{count} {would} to {done['lifecycle']}")
         if done["stranded"]:
             rows = [(row["id"], row["state"], row["lifecycle"]) for row in done["stranded"]]
-            output.print_text(f"{len(rows)} tasks have no state there and stay as they are:")
+            kept = "has no state there and stays as it is"
+            if len(rows) > 1:
+                kept = "have no state there and stay as they are"
+            output.print_text(f"{quantity(len(rows), 'task')} {kept}:")
             output.print_table(("TASK", "STATE", "LIFECYCLE"), rows)
     ctx.exit(1 if done["stranded"] else 0)
 

@@ -6,16 +6,18 @@ from typing import Any
 
 import click
 
+from detent.cli.connection import connect
+from detent.cli.lifecycle_lookup import find_lifecycle
 from detent.cli.output import json_option, print_json, print_text
 from detent.errors import Invalid
 from detent.kernel import lifecycle_json
+from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.lifecycle_tla import configuration
 from detent.lifecycle_tla import export as tla_module
 from detent.lifecycle_tla.checker import check
 from detent.lifecycle_tla.error_trace import lines
 from detent.lifecycle_tla.export import module_name
-from detent.task_lifecycles import all_lifecycles, find
 from detent.task_lifecycles.document_file import read_document
 
 
@@ -37,12 +39,12 @@ from detent.task_lifecycles.document_file import read_document
 def export(name: str | None, kind: str, directory: Path | None, as_json: bool) -> None:
     """Print every lifecycle as JSON, or one as JSON or as a TLA+ module.
 
-    NAME is a lifecycle that is shipped with detent, FILE a document of one. With --format tla and
-    --directory, the module and its configuration are written as two files.
+    NAME is a lifecycle of detent, or an installed one in its newest version; NAME@2 is its second
+    version. FILE is a document. With --format tla and --directory, the module and its configuration
+    are written as two files.
     """
     if kind == "json":
-        given = all_lifecycles().values() if name is None else [_found(name)]
-        print_json([lifecycle_json.export(each) for each in given])
+        print_json(_all() if name is None else [lifecycle_json.export(_found(name))])
         return
     lifecycle = _of_tasks(name)
     files = {"tla": tla_module(lifecycle), "cfg": configuration(lifecycle)}
@@ -64,7 +66,13 @@ def _write(path: Path, files: dict[str, str], as_json: bool) -> None:
         print_text("\n".join(f"wrote {file}" for file in written))
 
 
-def _found(name: str) -> Any:
+def _all() -> Any:
+    """Every lifecycle of the installation."""
+    with connect() as detent:
+        return detent.call("list_lifecycles")["lifecycles"]
+
+
+def _found(name: str) -> Lifecycle:
     """The lifecycle in a file, or the one of this name."""
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
@@ -73,7 +81,7 @@ def _found(name: str) -> Any:
         except (OSError, UnicodeDecodeError) as error:
             raise Invalid(f"{name} cannot be read: {error}.", field="name") from None
         return read_document(text, path.name)[1]
-    return find(name)
+    return find_lifecycle(name)
 
 
 def _of_tasks(name: str | None) -> TaskLifecycle:

@@ -14,6 +14,7 @@ from detent.cli.connection import Connection
 from detent.cli.id_lookup import whole_id
 from detent.cli.progress import progress_bar
 from detent.errors import Refused
+from detent.kernel.quantity import quantity
 
 PAGE_LIMIT = 1_000
 #: Tasks per request, so that transactions stay short and the progress bar moves.
@@ -114,7 +115,7 @@ def _matching_ids(detent: Connection, filters: Mapping[str, str]) -> list[str]:
 
 def _confirm(verb: str, count: int, filters: Mapping[str, str]) -> None:
     named = ", ".join(f"{name} {value}" for name, value in filters.items())
-    question = output.clean(f"{verb} {count} task{'s' if count != 1 else ''} ({named})?")
+    question = output.clean(f"{verb} {quantity(count, 'task')} ({named})?")
     if not sys.stdin.isatty():
         raise Refused(
             f"This would {question.removesuffix('?')}.",

@@ -27,7 +27,7 @@ from detent.integrations.notion_pages import (
     digest,
     found_by,
 )
-from detent.kernel.events import EVENTS
+from detent.kernel.events import level_of
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import resolve
@@ -294,8 +294,7 @@ def _present(
 
 
 def _touched(batch: Sequence[LoggedEvent], level: str) -> list[str]:
-    levels = {name: kind.level for name, kind in EVENTS.items()}
-    found = (each.subject or each.stream for each in batch if levels.get(each.name) == level)
+    found = (each.subject or each.stream for each in batch if level_of(each.name) == level)
     return list(dict.fromkeys(found))
 
 

@@ -11,7 +11,7 @@ from detent.kernel.derived_ids import job_of_task, run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.retry import FailureClass
-from detent.kernel.task_lifecycle import Predicate, Rule, Trigger
+from detent.kernel.task_lifecycle import Predicate, Rule, TaskLifecycle, Trigger
 
 DEPENDENCY = "dependency"
 #: How much of a result the error of a failed task shows.
@@ -75,7 +75,7 @@ def dependency_failed(draft: Draft, task: Task, record: e.Record) -> bool:
 
 def rounds_are_left(draft: Draft, task: Task, record: e.Record) -> bool:
     """The limit of rounds is not reached: one more may be counted."""
-    limit = round_limit(draft, task)
+    limit = round_limit(draft.lifecycle(task), task)
     return limit is None or task.rounds < limit
 
 
@@ -97,10 +97,10 @@ PREDICATES: Mapping[Predicate, Condition] = {
 }
 
 
-def round_limit(draft: Draft, task: Task) -> int | None:
+def round_limit(lifecycle: TaskLifecycle, task: Task) -> int | None:
     """The limit of rounds: the task's own, or that of its lifecycle; None: there is none."""
     own: int | None = task.options.get("max_rounds")
-    return draft.lifecycle(task).rounds.limit if own is None else own
+    return lifecycle.rounds.limit if own is None else own
 
 
 def _error_class(record: e.Record) -> str | None:

@@ -207,6 +207,12 @@ def newest(lifecycles: TaskLifecycles) -> dict[str, TaskLifecycle]:
     return found
 
 
+def named(lifecycles: TaskLifecycles, given: str) -> TaskLifecycle | None:
+    """Return the newest version of the lifecycle with this name, or the version `name@version`."""
+    exact = {f"{each.name}@{each.version}": each for each in in_use(lifecycles)}
+    return exact.get(given) or newest(lifecycles).get(given)
+
+
 class Choices(NamedTuple):
     """The lifecycles that a submission can have."""
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -32,11 +32,15 @@ TEMPORAL = "Error: Temporal properties were violated."
 
 
 class Model(NamedTuple):
-    """What TLC reads: the name of the module, its text, and the configuration."""
+    """What TLC reads: the name of the module, its text, the configuration, and other modules.
+
+    `instances` has the text of each module that the first one refers to, by name.
+    """
 
     name: str
     module: str
     configuration: str
+    instances: Mapping[str, str] = {}
 
 
 class Result(NamedTuple):
@@ -47,6 +51,7 @@ class Result(NamedTuple):
     violated: str | None = None
     steps: tuple[Step, ...] = ()
     graph: str = ""
+    printed: str = ""
 
 
 def check(
@@ -73,13 +78,21 @@ def check(
     raise Broken("TLC reports that several properties do not hold, but each of them does.")
 
 
-def run(model: Model, *, dump: bool = False, limit_s: float = LIMIT_S) -> Result:
-    """Run TLC on a model; with `dump`, the result has the graph of its states in DOT."""
+def run(
+    model: Model, *, dump: bool = False, find_all: bool = False, limit_s: float = LIMIT_S
+) -> Result:
+    """Run TLC on a model.
+
+    With `dump`, the result has the graph of its states in DOT. With `find_all`, TLC continues after
+    a violation, and `printed` has all of them.
+    """
     with tempfile.TemporaryDirectory(prefix="detent-tla-") as directory:
         place = Path(directory)
-        (place / f"{model.name}.tla").write_text(model.module, encoding="utf-8")
+        for name, text in {**model.instances, model.name: model.module}.items():
+            (place / f"{name}.tla").write_text(text, encoding="utf-8")
         (place / f"{model.name}.cfg").write_text(model.configuration, encoding="utf-8")
         options = ["-dump", "dot,actionlabels", str(place / "graph")] if dump else []
+        options += ["-continue"] if find_all else []
         printed = _printed([*_command(place), *options, f"{model.name}.tla"], place, limit_s)
         graph = (place / "graph.dot").read_text(encoding="utf-8") if dump else ""
         return _result(printed)._replace(graph=graph)
@@ -132,4 +145,4 @@ def _result(printed: str) -> Result:
     violated = found[1] if found else TEMPORAL if TEMPORAL in printed else None
     if violated is None and "No error has been found" not in printed:
         raise Broken(f"TLC failed:\n{printed[-4000:]}")
-    return Result(states, distinct, violated, tuple(read_trace(printed)))
+    return Result(states, distinct, violated, tuple(read_trace(printed)), printed=printed)

@@ -12,9 +12,17 @@ from detent.kernel import lifecycle_document, lifecycle_json, lifecycle_lint
 from detent.kernel.commands import lifecycle_commands as lc
 from detent.kernel.decide.lifecycles import state_after
 from detent.kernel.lifecycle import Lifecycle, normalise
+from detent.kernel.quantity import quantity
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
-from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, choices, in_use, newest
+from detent.kernel.task_lifecycle import (
+    TaskLifecycle,
+    TaskLifecycles,
+    choices,
+    in_use,
+    named,
+    newest,
+)
 from detent.lifecycle_config import read_file
 from detent.lifecycle_search import SearchResult, Violation, search
 from detent.operations import schemas
@@ -23,7 +31,7 @@ from detent.operations.limits import FILE
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
-from detent.task_lifecycles import all_lifecycles, find
+from detent.task_lifecycles import all_lifecycles, find, shipped_document
 from detent.task_lifecycles.document_file import located, read_document
 
 #: How many tasks one request migrates; the answer says where the next one begins.
@@ -58,6 +66,26 @@ def show_lifecycle(core: Core, caller: Caller, *, name: str) -> schemas.Lifecycl
 def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> schemas.Diagram:
     """Show the diagram of a lifecycle: the positions of its states, and the paths of its arrows."""
     return cast(schemas.Diagram, outline(_found(core, name)))
+
+
+@operation(Scope.READ, "GET", "/api/lifecycles/{name}/document")
+def show_lifecycle_document(core: Core, caller: Caller, *, name: str) -> schemas.LifecycleDocument:
+    """Show the document of a lifecycle of tasks.
+
+    `name` is a name, for the newest version, or a name and a version, such as `release@2`.
+    """
+    with core.store.read() as view:
+        known = _known(view)
+        found = named(known, normalise(name))
+        if found is None:
+            listed = list(all_lifecycles(known))
+            raise NotFound(
+                f"There is no lifecycle {name!r}. Known: {', '.join(listed)}.",
+                code="unknown_lifecycle",
+                known=listed,
+            )
+        own = view.rows("lifecycles").get(found.id)
+    return {"id": found.id, "document": shipped_document(found) if own is None else own["document"]}
 
 
 @operation(Scope.READ, "GET", "/api/mapping")
@@ -156,7 +184,7 @@ def _flawed(
     """The error of a document that is well-formed and makes no sense; lists all flaws."""
     listed = [flaw.plain() for flaw in flaws] if text is None else located(text, flaws)
     place = "" if text is None else f"{file}:{listed[0]['line']}: "
-    more = f" ({len(flaws) - 1} more errors)" if len(flaws) > 1 else ""
+    more = f" ({quantity(len(flaws) - 1, 'more error')})" if len(flaws) > 1 else ""
     error = Invalid(
         f"{place}{flaws[0].field}: {flaws[0].text}{more}",
         code="invalid_lifecycle",

@@ -11,6 +11,7 @@ from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
+from detent.kernel.outcome_rules import round_limit
 from detent.kernel.task_lifecycle import Phase
 from detent.limit_config import EVERYTHING
 from detent.operations.actions import (
@@ -286,7 +287,7 @@ def _due_timers(view: ReadTransaction, task: Task) -> Iterator[Reason]:
 def _used_rounds(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """The limit of rounds, if the task has reached it and the lifecycle would count one more."""
     lifecycle = view.lifecycles()[task.lifecycle]
-    limit = task.options.get("max_rounds", lifecycle.rounds.limit)
+    limit = round_limit(lifecycle, task)
     events = [each for each in lifecycle.rounds.events if (task.state, each) in lifecycle.move]
     if events and limit is not None and task.rounds >= limit:
         detail = {"rounds": task.rounds, "limit": limit, "events": events}

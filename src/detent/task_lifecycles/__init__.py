@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from detent.errors import NotFound
 from detent.kernel import lifecycle_document
@@ -11,16 +12,24 @@ from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles
 
+DIRECTORY = Path(__file__).parent
+
+
+def _document(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
 
 def _read(file: Path) -> TaskLifecycle:
-    document = tomllib.loads(file.read_text(encoding="utf-8"))
-    return replace(lifecycle_document.read(document), shipped=True)
+    return replace(lifecycle_document.read(_document(file)), shipped=True)
 
 
 #: The shipped lifecycles by id, in alphabetical order.
-SHIPPED: TaskLifecycles = {
-    each.id: each for each in map(_read, sorted(Path(__file__).parent.glob("*.toml")))
-}
+SHIPPED: TaskLifecycles = {each.id: each for each in map(_read, sorted(DIRECTORY.glob("*.toml")))}
+
+
+def shipped_document(lifecycle: TaskLifecycle) -> dict[str, Any]:
+    """The document of a shipped lifecycle."""
+    return _document(DIRECTORY / f"{lifecycle.name}.toml")
 
 
 def all_lifecycles(tasks: TaskLifecycles = SHIPPED) -> Mapping[str, Lifecycle]:

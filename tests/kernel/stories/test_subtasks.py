@@ -144,7 +144,9 @@ def test_a_function_gathers_its_subtasks() -> None:
         "C:run_succeeded C:job_completed C:task_completed P:wait_completed(signalled)"
     )
     events = s.fact("wait_completed").value
-    assert events == {"task:C": {"state": "completed", "result": 5, "error": None}}
+    assert events == {
+        "task:C": {"state": "completed", "result": 5, "error": None, "ending": "done"}
+    }
     assert s.claim("P") == "P:job_running P:run_queued(1) P:run_started"
     assert s.succeed("P") == (
         "P:run_succeeded P:job_completed P:task_blocked(subtasks) P:task_ready"

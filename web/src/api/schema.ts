@@ -618,6 +618,12 @@ export type Lifecycle = {
   default_for: Array<string>;
 };
 
+/** The document of a lifecycle of tasks, with the fields of its TOML file. */
+export type LifecycleDocument = {
+  id: string;
+  document: Record<string, unknown>;
+};
+
 /** The events that count a round, and the number after which they are refused. */
 export type LifecycleRounds = {
   events: Array<string>;
@@ -1777,6 +1783,7 @@ export interface Operations {
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
   show_lifecycle: { takes: { name: string }; answers: Lifecycle };
+  show_lifecycle_document: { takes: { name: string }; answers: LifecycleDocument };
   show_me: { takes: object; answers: Me };
   show_project: { takes: { name: string }; answers: ProjectCounts };
   show_run: { takes: { run_id: string }; answers: Run };
@@ -1915,6 +1922,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   set_task_state: ["POST", "/api/tasks/{task_id}/state"],
   show_job: ["GET", "/api/jobs/{job_id}"],
   show_lifecycle: ["GET", "/api/lifecycles/{name}"],
+  show_lifecycle_document: ["GET", "/api/lifecycles/{name}/document"],
   show_me: ["GET", "/api/me"],
   show_project: ["GET", "/api/projects/{name}"],
   show_run: ["GET", "/api/runs/{run_id}"],

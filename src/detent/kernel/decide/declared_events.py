@@ -11,6 +11,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.lifecycle import Row
 from detent.kernel.outcome_rules import declared, round_limit
+from detent.kernel.quantity import quantity
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.transitions import cancellation
 
@@ -82,11 +83,11 @@ def _may_send(draft: Draft, task: Task, row: Row) -> None:
 
 
 def _rounds_left(draft: Draft, task: Task, event: str) -> None:
-    limit = round_limit(draft, task)
-    if event in draft.lifecycle(task).rounds.events and limit is not None and task.rounds >= limit:
-        raise Refused(
-            f"Task {task.id} has had {task.rounds} rounds, which is its limit.", code="rounds_used"
-        )
+    lifecycle = draft.lifecycle(task)
+    limit = round_limit(lifecycle, task)
+    if event in lifecycle.rounds.events and limit is not None and task.rounds >= limit:
+        had = quantity(task.rounds, "round")
+        raise Refused(f"Task {task.id} has had {had}, which is its limit.", code="rounds_used")
 
 
 def fire_timer(draft: Draft, command: c.FireTimer) -> bool:

@@ -10,6 +10,7 @@ from detent.kernel.commands import lifecycle_commands as lc
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import has_ended
+from detent.kernel.quantity import quantity
 from detent.kernel.task_lifecycle import TaskLifecycle, in_use, newest
 
 
@@ -40,7 +41,7 @@ def install(draft: Draft, command: lc.InstallLifecycle) -> str:
     flaws = [*lifecycle_lint.flaws(new), *lifecycle_lint.conflicts(new, draft.lifecycles)]
     if flaws:
         error = Invalid(
-            f"The lifecycle {new.name} has {len(flaws)} errors. {flaws[0].text}",
+            f"The lifecycle {new.name} has {quantity(len(flaws), 'error')}. {flaws[0].text}",
             code="invalid_lifecycle",
             field=flaws[0].field,
         )
@@ -68,7 +69,8 @@ def remove(draft: Draft, command: lc.RemoveLifecycle) -> list[str]:
     count = _tasks_of(draft, ids)
     if count:
         raise Refused(
-            f"{count} tasks have the lifecycle {command.name}.",
+            f"{quantity(count, 'task')} {'has' if count == 1 else 'have'} the lifecycle "
+            f"{command.name}.",
             code="lifecycle_in_use",
             hint=f"List them: `detent tasks --lifecycle {command.name}`. Delete them first.",
             details={"tasks": count},

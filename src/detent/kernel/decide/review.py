@@ -12,6 +12,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.quantity import quantity
 from detent.kernel.transitions.waits import deliver_signal, end_wait
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
@@ -43,10 +44,11 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
 
 
 def _rounds_left(draft: Draft, task: Task) -> None:
-    limit = round_limit(draft, task)
+    limit = round_limit(draft.lifecycle(task), task)
     if limit is not None and task.rounds >= limit:
+        times = quantity(task.rounds, "time")
         raise Refused(
-            f"Task {task.id} was rejected {task.rounds} times, which is its limit (max_rounds).",
+            f"Task {task.id} was rejected {times}, which is its limit (max_rounds).",
             code="rounds_used",
         )
 

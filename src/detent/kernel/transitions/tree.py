@@ -12,15 +12,14 @@ from detent.kernel.outcome_rules import follow
 from detent.kernel.predicates import is_done, was_settled
 from detent.kernel.task_lifecycle import Trigger
 from detent.kernel.transitions.task_job import unblock
-from detent.kernel.transitions.waits import deliver_signal, end_value
+from detent.kernel.transitions.waits import deliver_signal, end_of_job, end_of_task
 
 # ---- parents ---------------------------------------------------------------------------------
 
 
 def signal_parent_job(draft: Draft, record: e.Record) -> None:
     job = draft.job(record.stream)
-    value = end_value(job.state, job)
-    deliver_signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", value)
+    deliver_signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", end_of_job(job))
 
 
 def count_ended_subtask(draft: Draft, record: e.Record) -> None:
@@ -43,8 +42,7 @@ def _signal_job_of_parent(draft: Draft, task: Task) -> None:
     parent = draft.task(cast(str, task.parent_id))
     if parent.job_id is None or task.job_id is None:
         return
-    value = end_value(task.state, draft.job(task.job_id))
-    deliver_signal(draft, parent.job_id, f"task:{task.id}", value)
+    deliver_signal(draft, parent.job_id, f"task:{task.id}", end_of_task(draft, task))
 
 
 def finish_parent(draft: Draft, record: e.Record) -> None:

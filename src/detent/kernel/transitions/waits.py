@@ -11,6 +11,7 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB, WAITING_JOB, in_work, is_blocked
+from detent.kernel.retention import JOB_ENDINGS, Ending
 from detent.kernel.transitions.settlement import settle_handled
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.wait_kinds import QUESTIONS, blocks, parks, satisfied
@@ -146,14 +147,23 @@ def _end_of_child(draft: Draft, job: Job, name: str) -> dict[str, Any] | None:
     if kind == "job":
         child = draft.find_job(child_id)
         if child is not None and child.parent_job_id == job.id and child.state in ENDED_JOB:
-            return end_value(child.state, child)
+            return end_of_job(child)
     task = draft.find_task(child_id) if kind == "task" else None
     if task is None or task.parent_id != job.task_id or task.job_id is None:
         return None
-    over = draft.ending(task) is not None
-    return end_value(task.state, draft.job(task.job_id)) if over else None
+    return None if draft.ending(task) is None else end_of_task(draft, task)
 
 
-def end_value(state: str, job: Job) -> dict[str, Any]:
-    """Return the value of the signal that tells a parent about the end of a child."""
-    return {"state": state, "result": job.result, "error": job.error}
+def end_of_job(job: Job) -> dict[str, Any]:
+    """Return the value of the signal that tells a parent about the end of a child job."""
+    return _end_value(job.state, JOB_ENDINGS.get(job.state), job)
+
+
+def end_of_task(draft: Draft, task: Task) -> dict[str, Any]:
+    """Return the value of the signal that tells a parent about the end of a subtask with a job."""
+    return _end_value(task.state, draft.ending(task), draft.job(cast(str, task.job_id)))
+
+
+def _end_value(state: str, ending: Ending | None, job: Job) -> dict[str, Any]:
+    value = {"state": state, "result": job.result, "error": job.error}
+    return value if ending is None else {**value, "ending": ending.value}

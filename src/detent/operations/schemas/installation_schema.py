@@ -1,6 +1,6 @@
 """Types of the installation: queue, health, lifecycles, limits, tokens and sessions."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -129,6 +129,13 @@ class LifecycleSearch(TypedDict):
     max_states: int
     depth: int
     exhausted: bool
+
+
+class LifecycleDocument(TypedDict):
+    """The document of a lifecycle of tasks, with the fields of its TOML file."""
+
+    id: str
+    document: dict[str, Any]
 
 
 class InstalledLifecycle(TypedDict):
