@@ -101,7 +101,10 @@ class Scene:
         return self.role(job_id).retries
 
     def actions(self, world: World, hands: tuple[Hand | None, ...]) -> Iterator[Action]:
-        """Everything that is tried in a state, whether it may be or not."""
+        """Everything that is tried in a state, whether it may be or not.
+
+        Every action is made once: the same object is the same action.
+        """
         for job in world.jobs.values():
             yield from claims(job, hands)
             yield from on_job(self, job.id, job.fence, job.task_id is None)
@@ -119,10 +122,15 @@ def claims(job: Job, hands: tuple[Hand | None, ...]) -> Iterator[Action]:
     for worker, hand in enumerate(hands):
         if hand is None and None in hands[:worker]:
             continue
-        claim = c.ClaimJob(job.id, WORKERS[worker], f"nonce {job.fence + 1}")
-        yield Action(claim, CREW[worker], NOW_US, worker)
+        yield claim(job.id, job.fence, worker, NOW_US)
         if job.state == "retrying":
-            yield Action(claim, CREW[worker], LATER_US, worker)
+            yield claim(job.id, job.fence, worker, LATER_US)
+
+
+@cache
+def claim(job_id: str, fence: int, worker: int, now: int) -> Action:
+    command = c.ClaimJob(job_id, WORKERS[worker], f"nonce {fence + 1}")
+    return Action(command, CREW[worker], now, worker)
 
 
 @cache

@@ -2,7 +2,9 @@
 
 Breadth first over `decide` and `evolve`, with nothing simulated but the hands that hold grants.
 In every state everything is tried; every accepted step is held against the promises. The first
-step that breaks one ends the search, with the shortest path of commands that leads to it.
+step that breaks one ends the search, with the shortest path of commands that leads to it. Many
+states differ only in the hands, which the kernel does not see: an action that was tried in one of
+them has the same result in the others.
 """
 
 from collections import Counter
@@ -35,6 +37,11 @@ class State(NamedTuple):
     witnesses: Mapping[str, Witness]
 
 
+#: By what the kernel sees of a state, and by the identity of an action: the state after it; None if
+#: it was refused or changed nothing.
+Tried = dict[tuple[Any, ...], dict[int, State | None]]
+
+
 class Counterexample(NamedTuple):
     """A broken promise, and the commands that lead to it from the scene's beginning."""
 
@@ -61,6 +68,8 @@ class Outcome:
     #: Refusals by error code, and those of reports from a stale hand by kind of report.
     refused: Counter[str] = field(default_factory=Counter)
     stale: Counter[str] = field(default_factory=Counter)
+    #: Actions whose result was known from a state that the kernel cannot tell from this one.
+    repeated: int = 0
     job_states: set[str] = field(default_factory=set)
     task_states: set[tuple[str, str]] = field(default_factory=set)
     counterexample: Counterexample | None = None
@@ -68,6 +77,7 @@ class Outcome:
     def lines(self) -> list[str]:
         taken, refused = sum(self.accepted.values()), sum(self.refused.values())
         size = f"{self.states} states, {self.depth} deep, {taken} commands taken, {refused} refused"
+        size += f", {self.repeated} known"
         steps = [] if self.counterexample is None else self.counterexample.lines()
         return [f"{self.scene}: {size}", *steps]
 
@@ -77,32 +87,53 @@ def search(scene: Scene, max_states: int | None = None) -> Outcome:
     outcome = Outcome(scene.name)
     first = beginning(scene)
     trail: Trail[Action] = Trail(key(first))
+    tried: Tried = {}
     level = [(0, first)]
     while level and outcome.counterexample is None:
         outcome.depth += 1
-        level = _next_level(scene, level, trail, outcome)
+        level = _next_level(scene, level, trail, tried, outcome)
         if max_states is not None and outcome.states >= max_states:
             break
     return outcome
 
 
 def _next_level(
-    scene: Scene, level: list[tuple[int, State]], trail: Trail[Action], outcome: Outcome
+    scene: Scene,
+    level: list[tuple[int, State]],
+    trail: Trail[Action],
+    tried: Tried,
+    outcome: Outcome,
 ) -> list[tuple[int, State]]:
     """Everything that one more step leads to for the first time."""
     below = []
     for number, state in level:
         _look(outcome, state.world)
+        known = tried.setdefault(_without_hands(state), {})
         for action in scene.actions(state.world, state.hands):
-            after = attempt(scene, state, action, outcome)
-            if isinstance(after, Broken):
-                path = (*trail.path(number), action)
-                outcome.counterexample = Counterexample(*after, path)
-                return []
+            if id(action) in known:
+                outcome.repeated += 1
+                after = _repeated(state, action, known[id(action)])
+            else:
+                result = attempt(scene, state, action, outcome)
+                if isinstance(result, Broken):
+                    path = (*trail.path(number), action)
+                    outcome.counterexample = Counterexample(*result, path)
+                    return []
+                after = known[id(action)] = result
             entered = None if after is None else trail.enter(key(after), number, action)
             if after is not None and entered is not None:
                 below.append((entered, after))
     return below
+
+
+def _repeated(state: State, action: Action, after: State | None) -> State | None:
+    """The state after an action, from its result in a state with other hands."""
+    if after is None:
+        return None
+    hands = list(state.hands)
+    if action.worker is not None:
+        hands[action.worker] = after.hands[action.worker]
+    return State(after.world, tuple(hands), after.witnesses)
 
 
 def _look(outcome: Outcome, world: World) -> None:
@@ -218,6 +249,13 @@ def key(state: State) -> tuple[Any, ...]:
         _hands_key(world, hands, names, witnesses),
         _parts_key(world, names),
     )
+
+
+def _without_hands(state: State) -> tuple[Any, ...]:
+    """What the kernel sees: the key without the hands, and ids, fences and states of all jobs."""
+    *rows, _, parts = key(state)
+    jobs = ((job.id, job.fence, job.state) for job in state.world.jobs.values())
+    return (*rows, parts, *jobs)
 
 
 def _latest(world: World, job: Job) -> str | None:
