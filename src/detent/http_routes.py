@@ -91,6 +91,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "run_many": ("POST", "/api/many/run", None),
     "run_output": ("GET", "/api/runs/{run_id}/output", None),
     "run_task": ("POST", "/api/tasks/{task_id}/run", None),
+    "run_transcript": ("GET", "/api/runs/{run_id}/transcript", None),
     "send_event": ("POST", "/api/tasks/{task_id}/events", None),
     "send_event_to_many": ("POST", "/api/many/events", None),
     "set_state": ("PUT", "/api/state/{name}", None),

@@ -83,6 +83,7 @@ from detent.operations.schemas.run_tokens_schema import (
     OwnRun,
     OwnSubtask,
 )
+from detent.operations.schemas.transcript_schema import ItemKind, Transcript, TranscriptItem
 from detent.operations.schemas.webhooks_schema import (
     Deliveries,
     Delivery,
@@ -162,6 +163,7 @@ __all__ = [
     "Inbox",
     "InboxTask",
     "InstalledLifecycle",
+    "ItemKind",
     "Job",
     "JobPage",
     "JobQuestion",
@@ -239,6 +241,8 @@ __all__ = [
     "Times",
     "Token",
     "Tokens",
+    "Transcript",
+    "TranscriptItem",
     "TriedWebhook",
     "Triggered",
     "Usage",
