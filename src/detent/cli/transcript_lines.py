@@ -64,12 +64,18 @@ def _lines(item: Mapping[str, Any]) -> list[Styled]:
     if kind == "cost":
         return [Styled(" · ".join([text, *_amounts(item)]), "")]
     if kind == "tool_call":
-        given = item["input"] if item["input"] != item["text"] else None
-        return [Styled(text, ""), *_plain(given or "", "dim")] if given else [Styled(text, "")]
+        return [Styled(text, ""), *_input(text, item["input"] or "")]
     if kind == "tool_result":
         return list(_plain(item["output"] or "(no output)", "red" if item["is_error"] else "dim"))
     quiet = "dim" if kind in ("thinking", "session", "note") else ""
     return list(_plain(text, "red" if kind == "error" else quiet))
+
+
+def _input(summary: str, given: str) -> Iterator[Styled]:
+    """The input below the summary of a call, without the line that the summary repeats."""
+    first, _, rest = given.partition("\n")
+    below = rest if first == summary else given
+    return _plain(below, "dim") if below else iter(())
 
 
 def _plain(text: str, style: str) -> Iterator[Styled]:
