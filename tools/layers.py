@@ -49,6 +49,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "failpoints",
             "periodic_thread",
             "redaction",
+            "transcript",
         }
     ),
     frozenset({"errors"}),

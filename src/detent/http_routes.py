@@ -105,6 +105,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "run_output": ("GET", "/api/runs/{run_id}/output", None),
     "run_task": ("POST", "/api/tasks/{task_id}/run", None),
     "save_draft": ("PUT", "/api/tasks/{task_id}/drafts/{draft_id}", None),
+    "run_transcript": ("GET", "/api/runs/{run_id}/transcript", None),
     "send_event": ("POST", "/api/tasks/{task_id}/events", None),
     "send_event_to_many": ("POST", "/api/many/events", None),
     "set_state": ("PUT", "/api/state/{name}", None),

@@ -165,11 +165,41 @@ else:
     )
 """
 
+#: An agent that prints the lines that a test appends to a file, until one of them is END.
+NARRATOR = """
+import re
+import sys
+import time
+
+path = re.search(r"/[^ \\"]+[.]jsonl", " ".join(sys.argv))[0]
+rest = b""
+while True:
+    with open(path, "rb") as file:
+        file.seek(len(rest))
+        new = file.read()
+    whole = new[: new.rfind(b"\\n") + 1]
+    rest += whole
+    sys.stdout.buffer.write(whole.replace(b"END\\n", b""))
+    sys.stdout.buffer.flush()
+    if rest.endswith(b"END\\n"):
+        break
+    time.sleep(0.02)
+"""
+
 CONFIG = """
 [agents.spender]
 preset = "claude"
 argv = ["{python}", "{agent}", "{{prompt}}"]
 root_is_sandboxed = true
+
+[agents.narrator]
+preset = "claude"
+argv = ["{python}", "{narrator}", "{{prompt}}"]
+root_is_sandboxed = true
+
+[intents.narrate]
+agent = "narrator"
+prompt = "{{payload}}"
 
 [intents.agent]
 agent = "spender"
@@ -187,7 +217,9 @@ class Scene(Installation):
     def prepare(self) -> None:
         agent = self.project / "agent.py"
         agent.write_text(AGENT)
-        config = CONFIG.format(python=sys.executable, agent=agent)
+        narrator = self.project / "narrator.py"
+        narrator.write_text(NARRATOR)
+        config = CONFIG.format(python=sys.executable, agent=agent, narrator=narrator)
         (self.project / "detent.toml").write_text(config)
         (self.project / "own.py").write_text(APP)
         (self.project / "poison.py").write_text(POISON)

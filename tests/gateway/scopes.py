@@ -86,6 +86,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/runs/{run_id}/evidence/{file:path}"): "read",
     ("PUT", "/api/runs/{run_id}/evidence/{file:path}"): "operate",
     ("GET", "/api/runs/{run_id}/output"): "read",
+    ("GET", "/api/runs/{run_id}/output/file"): "read",
+    ("GET", "/api/runs/{run_id}/transcript"): "read",
     ("GET", "/api/run"): "run",
     ("POST", "/api/run/subtasks"): "run",
     ("POST", "/api/run/progress"): "run",

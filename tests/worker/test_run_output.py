@@ -14,6 +14,7 @@ from detent.app.run_context import Run
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.operations.context import Core
+from detent.operations.output_times import SHARED_START
 from detent.operations.run_output import read_bytes, read_output
 from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
@@ -162,11 +163,20 @@ class Outputs:
         self.pieces += pieces
 
     def text(self) -> bytes:
-        end = 0
+        """The output; the times of the output are below it."""
+        return self._from(0)
+
+    def times(self) -> bytes:
+        return self._from(SHARED_START)
+
+    def _from(self, start: int) -> bytes:
+        found, end = b"", start
         for piece in self.pieces:
-            assert piece.offset == end
-            end += len(piece.data)
-        return b"".join(piece.data for piece in self.pieces)
+            if (piece.offset < 0) == (start < 0):
+                assert piece.offset == end
+                end += len(piece.data)
+                found += piece.data
+        return found
 
 
 class Shared(MemoryStore):
@@ -188,6 +198,7 @@ def test_many_small_writes_become_few_pieces(tmp_path: Path) -> None:
     until(lambda: files.sent == files.written)
     uploader.stop()
     assert outputs.text() == files.output()
+    assert outputs.times() == (files.path / "output.times").read_bytes()
     assert len(outputs.pieces) < 100
 
 

@@ -8,6 +8,7 @@ import "./styles/evidence.css";
 import "./styles/board.css";
 import "./styles/task.css";
 import "./styles/output.css";
+import "./styles/transcript.css";
 import "./styles/health.css";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";

@@ -1,4 +1,4 @@
-"""`detent events` prints the event log; `detent logs` prints the output of runs."""
+"""`detent events` prints the event log."""
 
 import json
 import time
@@ -8,17 +8,14 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import call_first_match, find_lookup
+from detent.cli.id_lookup import call_first_match
 from detent.cli.table_columns import event_cells
 
 POLL_S = 0.2
 #: Maximum number of events in one response of the gateway.
 MAX_EVENTS = 1_000
-#: Phases of a task in which more output can follow.
-AT_WORK = ("queued", "working")
-#: The operations that return events and output, by the kind of the id.
+#: The operations that return events, by the kind of the id.
 EVENTS = (("task_events", "task_id"), ("job_events", "job_id"))
-LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
 
 
 @click.command()
@@ -75,50 +72,3 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
         return
     position, name, at, actor, about = event_cells(event)
     output.print_text(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
-
-
-# ---- logs ------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("work_id", metavar="TASK_OR_JOB_OR_RUN")
-@click.option("-f", "--follow", is_flag=True, help="Print new output while it runs.")
-@output.json_option
-def logs(work_id: str, follow: bool, as_json: bool) -> None:
-    """Print the output of a task's latest run.
-
-    With --json, each chunk is one line. With --follow, the output of the next run follows.
-    """
-    with connect() as detent:
-        lookup, _ = find_lookup(detent, work_id, *LOGS)
-        run_id, offset = None, 0
-        while True:
-            chunk = detent.call(lookup[0], **{lookup[1]: work_id}, offset=offset)
-            if chunk["run_id"] != run_id and offset:
-                offset = 0  # a new run has begun: print its output from the start
-            else:
-                _write(chunk, as_json)
-                offset = chunk["offset"]
-                if not follow or _has_ended(detent, lookup, work_id, chunk):
-                    return
-                if not chunk["text"]:
-                    time.sleep(POLL_S)
-            run_id = chunk["run_id"]
-
-
-def _has_ended(
-    detent: Connection, lookup: tuple[str, str], work_id: str, chunk: dict[str, Any]
-) -> bool:
-    """Whether no more output will follow."""
-    if chunk["text"] or not (chunk["ended"] or chunk["run_id"] is None):
-        return False
-    if lookup[1] != "task_id":
-        return bool(chunk["ended"])
-    return detent.call("show_task", task_id=work_id)["phase"] not in AT_WORK
-
-
-def _write(chunk: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(chunk))
-    elif chunk["text"]:
-        click.echo(output.clean(chunk["text"]), nl=False)

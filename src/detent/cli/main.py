@@ -187,7 +187,7 @@ COMMANDS: Mapping[str, Command] = {
         "Watch the board live; a bell rings when something waits for a person.",
         INSPECT,
     ),
-    "logs": Command("detent.cli.events:logs", "Print the output of a task's latest run.", INSPECT),
+    "logs": Command("detent.cli.logs:logs", "Print the output of a task's latest run.", INSPECT),
     "evidence": Command(
         "detent.cli.evidence:evidence",
         "List and save the evidence files of runs; add a file manually.",

@@ -85,6 +85,13 @@ def print_text(text: str) -> None:
     click.echo(clean(text))
 
 
+def print_line(*parts: Styled) -> None:
+    """Print one line of parts, each in its style, with colour on a terminal."""
+    coloured = has_colour()
+    cleaned = (Styled(clean(part.text), part.style) for part in parts)
+    click.echo("".join(_styled(part, coloured) for part in cleaned).rstrip(), color=True)
+
+
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
     """Print what a command has done: JSON for a program, a sentence for a person."""
     if as_json:

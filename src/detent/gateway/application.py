@@ -35,6 +35,7 @@ from detent.gateway.operation_routes import (
     check_scopes_declared,
     encode,
 )
+from detent.gateway.output_routes import output_route
 from detent.operations import OPERATIONS, installation
 from detent.operations.context import Core
 from detent.operations.registry import Scope
@@ -179,6 +180,7 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
         _public("/ready", gateway.ready, "Whether requests can be served."),
         lines_route(dispatcher, limits),
         *evidence_routes(dispatcher),
+        output_route(dispatcher),
         events_route(hub),
         feed_socket(hub),
         mcp_route_for(gateway.mcp),

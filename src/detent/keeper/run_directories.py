@@ -16,7 +16,7 @@ from detent.errors import DetentError
 from detent.keeper.retention_sweep import live_runs
 from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
-from detent.operations import run_output, summaries
+from detent.operations import output_times, run_output, summaries
 from detent.operations.context import Core
 from detent.periodic_thread import PeriodicThread
 
@@ -72,6 +72,8 @@ class Sweep:
                 continue
             if run is not None and self._output_is_over(run, name in live, now):
                 self._remove(path / run_output.FILE, "outputs")
+                if not self.dry_run:
+                    (path / output_times.FILE).unlink(missing_ok=True)
             if name in found and not self.dry_run:
                 summaries.write(path, found[name])
                 self.counts["summaries"] += 1

@@ -10,6 +10,7 @@ from detent.errors import NotFound
 from detent.kernel.entities import Job, Task
 from detent.kernel.task_lifecycle import Choices, choices
 from detent.operations.registry import Caller
+from detent.operations.transcript_positions import TranscriptPositions
 from detent.settings import Settings
 from detent.store.port import ReadTransaction, Store
 from detent.store.types import Query
@@ -37,6 +38,8 @@ class Core:
     #: Contexts that the gateway keeps for a second. A worker of this process that registers its
     #: intents removes them.
     contexts: dict[Caller, Context] = field(default_factory=dict)
+    #: Where parsing of transcripts can continue.
+    transcripts: TranscriptPositions = field(default_factory=TranscriptPositions)
 
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """The intents of the configuration file and those that workers have registered."""

@@ -17,6 +17,7 @@ from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
+from detent.operations.run_transcript import LONGEST_QUERY, MAX_ITEMS
 from detent.operations.schedules import MAX_TIMES
 from detent.operations.stats import MAX_HOURS, STATE_KEY
 from detent.operations.tokens import MAX_LIFETIME_S
@@ -187,6 +188,7 @@ INPUTS: Mapping[str, Input] = {
     "limit": Input("The maximum number of entries", 100, least=1, most=MAX_ROWS),
     "after": Input("Only events after this position of the log", 0, least=0, most=MAX_INTEGER),
     "offset": Input("The first byte to return", 0, least=0, most=MAX_INTEGER),
+    "q": Input("Only items with this text, in upper or lower case", "error", longest=LONGEST_QUERY),
     "position": Input("A position of the log", 42, least=0, most=MAX_INTEGER),
     "time": Input("A time with a time zone", "2030-01-01T12:00:00Z", longest=40),
     "step": _name("The step from which the new job continues", "build"),
@@ -310,6 +312,10 @@ OWN: Mapping[tuple[str, str], Input] = {
         INPUTS["diff"],
         meaning="The SHA-256 of the diff in which the places are; by default the one under review",
     ),
+    ("run_transcript", "after"): Input(
+        "Only items after the one with this number", 0, least=0, most=MAX_INTEGER
+    ),
+    ("run_transcript", "limit"): Input("The maximum number of items", 200, least=1, most=MAX_ITEMS),
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("The answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from detent.errors import DetentError
 from detent.operations import summaries
+from detent.operations.output_times import SHARED_START
 from detent.store.blobs import Piece
 from detent.store.port import Store
 from detent.worker.run_files import RunFiles
@@ -114,8 +115,12 @@ class OutputUploader:
             if not pieces:  # the run's program has removed the file
                 files.sent = files.written
                 return
+            times = files.unsent_times(PIECE_BYTES)
+            if times:
+                pieces.append(Piece(files.run_id, SHARED_START + files.times_sent, times))
             outputs.append(pieces)
             files.sent = offset + len(data)
+            files.times_sent += len(times)
 
     def _summarise(self) -> None:
         """Write the summaries of runs whose end is committed; check the others again later."""

@@ -11,6 +11,7 @@ import mimetypes
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from detent.app.values import storable
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import document_fields
 from detent.kernel.evidence_types import type_of
+from detent.operations.output_times import FILE as TIMES
+from detent.operations.output_times import INTERVAL_S, RECORD
 from detent.operations.run_output import FILE as OUTPUT
 from detent.operations.run_output import read_file
 from detent.redaction import StreamRedactor, redact_value
@@ -51,7 +54,7 @@ class RunFiles:
 
     __slots__ = (
         *("runs", "run_id", "max_output", "written", "sent", "made"),
-        *("_blobs", "_on_output", "_redactor"),
+        *("times_written", "times_sent", "_timed_s", "_blobs", "_on_output", "_redactor"),
     )
 
     def __init__(
@@ -69,6 +72,9 @@ class RunFiles:
         self.written = 0
         #: How much of the output other machines can read, if they read it elsewhere.
         self.sent = 0
+        #: The same of the times of the output, and when the last time was written.
+        self.times_written = self.times_sent = 0
+        self._timed_s = float("-inf")
         self.made = False
         self._blobs = blobs
         self._on_output = on_output
@@ -118,10 +124,21 @@ class RunFiles:
         if len(data) > left:
             data = data[:left] + CUT
         failpoints.hit("output.write")
+        self._write_time()
         _append_to(self.directory() / OUTPUT, data)
         self.written += len(data)  # now the uploader may send it
         if self._on_output is not None:
             self._on_output(self)
+
+    def _write_time(self) -> None:
+        """Write the time of the output that follows, unless the last time is recent."""
+        now_s = time.monotonic()
+        if now_s - self._timed_s < INTERVAL_S:
+            return
+        self._timed_s = now_s
+        record = RECORD.pack(self.written, time.time_ns() // 1_000)
+        _append_to(self.directory() / TIMES, record)
+        self.times_written += len(record)
 
     def output(self) -> bytes:
         return read_file(self.path / OUTPUT, 0, self.max_output + len(CUT))
@@ -129,6 +146,11 @@ class RunFiles:
     def unsent(self, most: int) -> bytes:
         """The next bytes of the output that were not sent yet."""
         return read_file(self.path / OUTPUT, self.sent, min(most, self.written - self.sent))
+
+    def unsent_times(self, most: int) -> bytes:
+        """The next times of the output that were not sent yet."""
+        unsent = min(most, self.times_written - self.times_sent)
+        return read_file(self.path / TIMES, self.times_sent, unsent)
 
     # -- evidence --------------------------------------------------------------------------
 

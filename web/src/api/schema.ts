@@ -1592,6 +1592,34 @@ export type Tokens = {
   items: Array<Token>;
 };
 
+/** Items of a transcript in order. `next` is the `after` of the next page, and null if the run has ended and this is the last page. While the run works, ask again with `next`. */
+export type Transcript = {
+  items: Array<TranscriptItem>;
+  next: number | null;
+  ended: boolean;
+};
+
+/** One item of a transcript. Texts are cut after 65,536 characters. A result has the `tool_id` of its call. `diff` is a unified diff whose line numbers count from the first line of the edit. `raw_line` is the line of the output that the item comes from. */
+export type TranscriptItem = {
+  number: number;
+  at: string | null;
+  kind: "cost" | "edit" | "error" | "message" | "note" | "session" | "text" | "thinking" | "tool_call" | "tool_result";
+  role: string | null;
+  text: string | null;
+  tool: string | null;
+  tool_id: string | null;
+  input: string | null;
+  output: string | null;
+  is_error: boolean;
+  path: string | null;
+  diff: string | null;
+  cost_usd: number | null;
+  tokens_in: number | null;
+  tokens_out: number | null;
+  turn: number | null;
+  raw_line: number;
+};
+
 /** A test delivery; it is deleted from the deliveries after it has succeeded. */
 export type TriedWebhook = {
   name: string;
@@ -1777,6 +1805,7 @@ export interface Operations {
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
   save_draft: { takes: { task_id: string; draft_id: string } & (SaveDraftBody); answers: SavedDraft };
+  run_transcript: { takes: { run_id: string; after?: number; limit?: number; q?: string }; answers: Transcript };
   send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
   send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
@@ -1916,6 +1945,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
   save_draft: ["PUT", "/api/tasks/{task_id}/drafts/{draft_id}"],
+  run_transcript: ["GET", "/api/runs/{run_id}/transcript"],
   send_event: ["POST", "/api/tasks/{task_id}/events"],
   send_event_to_many: ["POST", "/api/many/events"],
   set_state: ["PUT", "/api/state/{name}"],

@@ -4,7 +4,7 @@ import { Link, linkTo } from "../router";
 import { dollars, plain, shortId, shown } from "../text";
 import { Evidence } from "../ui/evidence";
 import { Loading, Trouble } from "../ui/notes";
-import { RunOutput } from "../ui/output";
+import { RunLog } from "../ui/run_log";
 import { RunMark } from "../ui/state";
 import { Took, When } from "../ui/when";
 
@@ -52,7 +52,7 @@ export default function RunPage({ id }: { id: string }) {
         </>
       )}
       <h2>Output</h2>
-      <RunOutput run={run.data} />
+      <RunLog run={run.data} />
       <h2>Evidence</h2>
       {evidence.data && <Evidence items={evidence.data.items} />}
     </>

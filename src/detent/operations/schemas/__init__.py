@@ -112,6 +112,7 @@ from detent.operations.schemas.run_tokens_schema import (
     OwnRun,
     OwnSubtask,
 )
+from detent.operations.schemas.transcript_schema import ItemKind, Transcript, TranscriptItem
 from detent.operations.schemas.webhooks_schema import (
     Deliveries,
     Delivery,
@@ -204,6 +205,7 @@ __all__ = [
     "Inbox",
     "InboxTask",
     "InstalledLifecycle",
+    "ItemKind",
     "Job",
     "JobPage",
     "JobQuestion",
@@ -292,6 +294,8 @@ __all__ = [
     "Times",
     "Token",
     "Tokens",
+    "Transcript",
+    "TranscriptItem",
     "TriedWebhook",
     "Triggered",
     "Usage",

@@ -3,7 +3,7 @@ import { useRead } from "../../api/hooks";
 import { useSearch } from "../../router";
 import { plain, shortId } from "../../text";
 import { Empty, Loading, Trouble } from "../../ui/notes";
-import { RunOutput } from "../../ui/output";
+import { RunLog } from "../../ui/run_log";
 
 export function Output({ taskId }: { taskId: string }) {
   const runs = useRead("task_runs", { task_id: taskId });
@@ -38,7 +38,7 @@ export function Output({ taskId }: { taskId: string }) {
           </select>
         </label>
       )}
-      <RunOutput key={run.id} run={run} />
+      <RunLog key={run.id} run={run} />
     </>
   );
 }

@@ -1,0 +1,48 @@
+"""The times of a run's output: when the worker has written which part of it.
+
+A second file beside the output has records of an offset and a time. A store that several machines
+share has them under the id of the run, at offsets below those of the output, so that both are
+deleted together. They only inform: the run's program could change the file.
+"""
+
+import struct
+from bisect import bisect_right
+from pathlib import Path
+
+from detent.operations.run_output import output_file, read_file
+from detent.store.port import Store
+
+FILE = "output.times"
+#: Where the times of a run begin in a shared store.
+SHARED_START = -(1 << 40)
+#: An offset in the output and the time in microseconds, from which the output was written then.
+RECORD = struct.Struct("<qq")
+#: Later times are not times: the beginning of the year 9000.
+LATEST = 221_845_392_000_000_000
+#: There are no two records within this time, so that a flood of output has few.
+INTERVAL_S = 0.5
+#: The most bytes of records that are read: the times of 36 hours of uninterrupted output.
+MAX_BYTES = 4_194_304
+
+
+class OutputTimes:
+    """The times of the output of one run."""
+
+    def __init__(self, data: bytes) -> None:
+        whole = len(data) - len(data) % RECORD.size
+        read = RECORD.iter_unpack(data[:whole])
+        records = sorted((offset, at) for offset, at in read if 0 <= at < LATEST)
+        self._offsets = [offset for offset, _ in records]
+        self._times = [at for _, at in records]
+
+    def at(self, offset: int) -> int | None:
+        """When the byte at an offset was written, in microseconds; None if that is not known."""
+        found = bisect_right(self._offsets, offset)
+        return self._times[found - 1] if found else None
+
+
+def read_times(store: Store, data_dir: Path, run_id: str) -> OutputTimes:
+    """The times of a run's output."""
+    if store.outputs is not None:
+        return OutputTimes(store.outputs.read(run_id, SHARED_START, MAX_BYTES))
+    return OutputTimes(read_file(output_file(data_dir, run_id).with_name(FILE), 0, MAX_BYTES))
