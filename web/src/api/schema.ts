@@ -1804,8 +1804,8 @@ export interface Operations {
   run_many: { takes: object & (RunManyBody); answers: ActedOn };
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
-  save_draft: { takes: { task_id: string; draft_id: string } & (SaveDraftBody); answers: SavedDraft };
   run_transcript: { takes: { run_id: string; after?: number; limit?: number; q?: string }; answers: Transcript };
+  save_draft: { takes: { task_id: string; draft_id: string } & (SaveDraftBody); answers: SavedDraft };
   send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
   send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
@@ -1944,8 +1944,8 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_many: ["POST", "/api/many/run"],
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
-  save_draft: ["PUT", "/api/tasks/{task_id}/drafts/{draft_id}"],
   run_transcript: ["GET", "/api/runs/{run_id}/transcript"],
+  save_draft: ["PUT", "/api/tasks/{task_id}/drafts/{draft_id}"],
   send_event: ["POST", "/api/tasks/{task_id}/events"],
   send_event_to_many: ["POST", "/api/many/events"],
   set_state: ["PUT", "/api/state/{name}"],
