@@ -65,13 +65,13 @@ export function Shell({ waiting, children }: { waiting: number; children: ReactN
           ))}
         </nav>
         <Find />
+        <Toast />
         <Who />
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         <Connection />
         {children}
       </main>
-      <Toast />
     </div>
   );
 }

@@ -1,5 +1,5 @@
 // The start page: the items that wait for a person, oldest first, with their controls.
-import { useRef } from "react";
+import { useEffect, useRef } from "react";
 import type { InboxTask } from "../../api/schema";
 import { go, Link } from "../../router";
 import { plain, plural } from "../../text";
@@ -24,9 +24,10 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
   if (found >= 0) place.current = found;
   const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
   const open = items[at];
+  useAddress(id, found >= 0, open);
   const move = (by: number) => {
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
-    if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
+    if (next) go(addressOf(next), { replace: true });
   };
   useKeys({
     j: () => move(1),
@@ -34,9 +35,8 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
     a: () => press("accept"),
     r: () => press("reject"),
     Enter: (event) => {
-      if (event.target instanceof HTMLElement && event.target.closest("a, button")) return;
-      event.preventDefault();
-      press("main") || press("option", "focus");
+      if (event.target instanceof HTMLElement && event.target.closest("a, button")) return false;
+      return press("main") || press("option", "focus");
     },
   });
   return (
@@ -68,6 +68,18 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
       )}
     </>
   );
+}
+
+/** Keep the address that of the open item: one that was settled is not waiting any more. */
+function useAddress(id: string | undefined, waits: boolean, open: Waiting | undefined): void {
+  const next = open ? addressOf(open) : "/";
+  useEffect(() => {
+    if (id !== undefined && !waits) go(next, { replace: true });
+  }, [id, waits, next]);
+}
+
+function addressOf(waiting: Waiting): string {
+  return `/inbox/${encodeURIComponent(waiting.id)}`;
 }
 
 /** The job without a task that has a question: its id opens its oldest question. */
@@ -132,7 +144,7 @@ function Item({ waiting, current }: { waiting: Waiting; current: boolean }) {
   return (
     <li ref={link}>
       <Link
-        to={`/inbox/${encodeURIComponent(waiting.id)}`}
+        to={addressOf(waiting)}
         className="matter-link"
         aria-current={current ? "true" : undefined}
       >

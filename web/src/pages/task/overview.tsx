@@ -123,7 +123,7 @@ function Work({ task }: { task: Task }) {
                   <td>{run.cost ? dollars(run.cost) : ""}</td>
                   <td>{plain(run.worker)}</td>
                   {reasons && (
-                    <td className="cut-cell" title={run.reason ? plain(run.reason) : undefined}>
+                    <td className="message-cell">
                       {run.reason && plain(run.reason)}
                     </td>
                   )}
