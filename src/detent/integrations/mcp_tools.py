@@ -41,6 +41,8 @@ OFFERED = (
     "accept_task",
     "reject_task",
     "send_event",
+    "assign_task",
+    "snooze_task",
 )
 LONGEST_WAIT_S = 300
 #: How often a waiting tool looks: soon at first, then less and less often.

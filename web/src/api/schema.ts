@@ -60,6 +60,10 @@ export type Appearance = {
   paper: string;
 };
 
+export type AssignTaskBody = {
+  person?: string | null;
+};
+
 export type BeginRunBody = {
   hold_s?: number;
 };
@@ -318,9 +322,10 @@ export type Ids = {
   more: boolean;
 };
 
-/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; each list is oldest first. */
+/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; in each list, the highest priority is first, then the oldest. */
 export type Inbox = {
   count: number;
+  snoozed: number;
   items: Array<InboxTask>;
   questions: Array<JobQuestion>;
   refused: Array<RefusedRow>;
@@ -335,6 +340,7 @@ export type InboxTask = {
   phase: string;
   ending: string | null;
   waits_for_person: boolean;
+  assigned_to: string | null;
   state_at: string;
   intent: string;
   source: string;
@@ -371,6 +377,8 @@ export type InboxTask = {
   version: number;
   usage: Usage;
   elsewhere: Elsewhere;
+  kind: string;
+  snoozed_until: string | null;
   actions: Array<Suggestion>;
   events: Array<string>;
 };
@@ -456,6 +464,7 @@ export type KnownIntent = {
   origins: Array<string>;
   paused: boolean;
   workers: number;
+  arguments: Record<string, unknown> | null;
 };
 
 export type KnownIntents = {
@@ -945,6 +954,7 @@ export type RetryManyBody = {
 
 export type RetryTaskBody = {
   payload?: unknown;
+  max_budget_usd?: number | null;
 };
 
 export type Revoked = {
@@ -1093,6 +1103,16 @@ export type Signalled = {
   outcome: string;
 };
 
+export type SnoozeTaskBody = {
+  until?: string | null;
+};
+
+/** A task, and when it comes back to the caller's inbox; null if it is not snoozed. */
+export type Snoozed = {
+  id: string;
+  snoozed_until: string | null;
+};
+
 /** One interval of the window, with the runs that ended in it. */
 export type Span = {
   start: string;
@@ -1228,6 +1248,7 @@ export type Task = {
   phase: string;
   ending: string | null;
   waits_for_person: boolean;
+  assigned_to: string | null;
   state_at: string;
   intent: string;
   source: string;
@@ -1408,6 +1429,7 @@ export interface Operations {
   add: { takes: object & (AddBody); answers: Added };
   answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
+  assign_task: { takes: { task_id: string } & (AssignTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
   cancel_many: { takes: object & (CancelManyBody); answers: ActedOn };
@@ -1434,7 +1456,7 @@ export interface Operations {
   find_ids: { takes: { part: string; kind?: "task" | "job" | "run" }; answers: Ids };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
-  inbox: { takes: { project?: string }; answers: Inbox };
+  inbox: { takes: { project?: string; kind?: string; intent?: string; assigned_to?: string; mine?: boolean; unassigned?: boolean; snoozed?: boolean }; answers: Inbox };
   install_lifecycle: { takes: object & (InstallLifecycleBody); answers: InstalledLifecycle };
   job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
@@ -1501,6 +1523,7 @@ export interface Operations {
   show_task: { takes: { task_id: string }; answers: Task };
   signal_job: { takes: { job_id: string } & (SignalJobBody); answers: Moved };
   signal_task: { takes: { task_id: string } & (SignalTaskBody); answers: Signalled };
+  snooze_task: { takes: { task_id: string } & (SnoozeTaskBody); answers: Snoozed };
   state_mapping: { takes: object; answers: Mapping };
   stats: { takes: { hours?: number; project?: string }; answers: Stats };
   stats_series: { takes: { hours?: number; project?: string }; answers: Series };
@@ -1531,6 +1554,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   add: ["POST", "/add"],
   answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
+  assign_task: ["POST", "/api/tasks/{task_id}/assign"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
   cancel_many: ["POST", "/api/many/cancel"],
@@ -1624,6 +1648,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   show_task: ["GET", "/api/tasks/{task_id}"],
   signal_job: ["POST", "/api/jobs/{job_id}/signal"],
   signal_task: ["POST", "/api/tasks/{task_id}/signal"],
+  snooze_task: ["POST", "/api/tasks/{task_id}/snooze"],
   state_mapping: ["GET", "/api/mapping"],
   stats: ["GET", "/api/stats"],
   stats_series: ["GET", "/api/stats/series"],
