@@ -1,7 +1,6 @@
 """The inbox page: keys, messages and the address while a person works through the items."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -14,9 +13,9 @@ COMMENT = "Comment (the next run gets it)"
 
 
 @pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
-def sized(page: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
+def sized(page: Page, request: pytest.FixtureRequest) -> Page:
     page.set_viewport_size(request.param)
-    yield page
+    return page
 
 
 def open_item(page: Page, detent: Scene, task_id: str) -> None:
@@ -73,6 +72,7 @@ def overlap(one: Locator, other: Locator) -> bool:
 
 def test_the_address_is_that_of_the_open_item(page: Page, detent: Scene) -> None:
     first = detent.submit("change", {}, "ready", title="Accepted here")
+    detent.submit("change", {}, "ready", title="Opened next")
     open_item(page, detent, first)
     page.get_by_role("button", name="Accept").click()
     expect(page.locator("#matter-title")).not_to_have_text("Accepted here")
