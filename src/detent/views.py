@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from detent.kernel.entities import NOT_BEFORE
+from detent.kernel.entities import ASSIGNED_TO, NOT_BEFORE
 from detent.store.types import LoggedEvent
 
 #: Columns that only the engine uses.
@@ -23,8 +23,8 @@ def shown(row: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, value: Any) -> Any:
     if value is None:
         return None
-    if name == "options" and NOT_BEFORE in value:
-        return {**value, NOT_BEFORE: utc(value[NOT_BEFORE])}
+    if name == "options":
+        return _options(value)
     if isinstance(value, str):
         return value
     if name in TIMES or name.endswith(("_at", "_deadline", "_until")):
@@ -32,6 +32,15 @@ def _value(name: str, value: Any) -> Any:
     if name in MONEY:
         return value / 1_000_000
     return value
+
+
+def _options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options for people: the assignment, which is stored with them, is a field of its own."""
+    if ASSIGNED_TO in options:
+        options = {name: value for name, value in options.items() if name != ASSIGNED_TO}
+    if NOT_BEFORE in options:
+        options = {**options, NOT_BEFORE: utc(options[NOT_BEFORE])}
+    return options
 
 
 def utc(at_us: int) -> str:

@@ -363,6 +363,7 @@ def test_a_job_alone_is_answered_in_the_inbox(
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
     assert json.loads(run("inbox", "--json").stdout) == {
         "count": 0,
+        "snoozed": 0,
         "items": [],
         "questions": [],
         "refused": [],

@@ -1,11 +1,13 @@
 """The inbox: people deal with what waits for them, and the log says so."""
 
 import sqlite3
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
 from detent import intake_row
 from tests.dashboard.scenes import WORKERS_LOST, Scene
+from tests.e2e.installation import wait_until
 
 
 def open_matter(page: Page, detent: Scene, task_id: str) -> None:
@@ -22,9 +24,9 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
     output = page.get_by_label("Output", exact=True)
     expect(output.locator(".state")).to_have_text("suspended")  # the run that asked is no success
     page.get_by_role("button", name="blue").click()
+    expect(page.get_by_role("status").get_by_text("Answered: Paint")).to_be_visible()
     event = detent.last_event(task_id, "task_answered")
     assert (event["data"]["answer"], event["actor"]) == ("blue", "owner")
-    expect(page.get_by_role("status").get_by_text("Answered: Paint")).to_be_visible()
     detent.wait_for(task_id, "ready")
 
 
@@ -40,7 +42,7 @@ def test_drop_a_refused_submission_of_another_program(page: Page, detent: Scene)
     expect(page.locator(".asked")).to_have_text("payload.text must be text, not 5.")
     page.get_by_role("button", name="Discard").click()
     expect(link).to_have_count(0)
-    assert detent.get("/api/intake") == {"items": []}
+    wait_until(lambda: detent.get("/api/intake") == {"items": []}, "an empty table")
 
 
 def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
@@ -56,8 +58,12 @@ def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
     expect(page.get_by_role("log")).to_contain_text("Comparing the options")
     page.get_by_role("button", name="low", exact=True).click()
     expect(page.get_by_role("link", name="alone")).to_have_count(0)
-    events = detent.get(f"/api/jobs/{job_id}/events")["events"]
-    (answer,) = [each for each in events if each["name"] == "wait_completed"]
+
+    def answers() -> list[dict[str, Any]]:
+        events = detent.get(f"/api/jobs/{job_id}/events")["events"]
+        return [each for each in events if each["name"] == "wait_completed"]
+
+    (answer,) = wait_until(answers, "the answer")
     assert (answer["data"]["value"], answer["actor"]) == ("low", "owner")
 
 
@@ -119,6 +125,7 @@ def test_a_verdict_on_what_has_changed_since_is_refused(page: Page, detent: Scen
     version = detent.task(task_id)["version"]
     page.route("**/accept", lambda route: route.continue_(post_data=f'{{"seen": {version + 5}}}'))
     page.get_by_role("button", name="Accept").click()
+    page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("alert").first).to_be_visible()
     assert detent.task(task_id)["state"] == "ready"
 
@@ -177,7 +184,7 @@ def test_retry_what_failed(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     expect(page.get_by_text("Failure: the disk is full")).to_be_visible()
     (detent.project / "mended").touch()
-    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("button", name="Retry", exact=True).click()
     detent.last_event(task_id, "task_unblocked")
     detent.wait_for(task_id, "done")
 
@@ -198,7 +205,7 @@ def test_dismiss_a_failed_subtask(page: Page, detent: Scene) -> None:
     expect(matter.get_by_role("link", name="Its parent")).to_have_attribute(
         "href", f"/tasks/{parent}"
     )
-    expect(matter.get_by_role("button", name="Retry")).to_be_visible()
+    expect(matter.get_by_role("button", name="Retry", exact=True)).to_be_visible()
     matter.get_by_label("Reason (optional)").fill("this part is not needed")
     matter.get_by_role("button", name="Dismiss").click()
     dismissed = detent.last_event(parent, "subtask_dismissed")
@@ -222,7 +229,7 @@ def test_a_cancelled_subtask_can_only_be_dismissed(page: Page, detent: Scene) ->
     open_matter(page, detent, child)
     matter = page.get_by_role("region", name="Subtask")
     expect(matter).to_contain_text("It was cancelled and cannot run again.")
-    expect(matter.get_by_role("button", name="Retry")).to_have_count(0)
+    expect(matter.get_by_role("button", name="Retry", exact=True)).to_have_count(0)
     expect(page.get_by_role("list", name="Keys")).to_contain_text("enter dismiss")
     matter.get_by_role("button", name="Dismiss").click()
     detent.wait_for(parent, "ready")
@@ -241,7 +248,7 @@ def test_let_go_what_was_quarantined(page: Page, detent: Scene) -> None:
         expect(matter).to_contain_text("workers were lost without progress")
         expect(matter.get_by_role("log")).to_contain_text("about to die")
         (detent.project / "cured").touch()
-        page.get_by_role("button", name="Retry").click()
+        page.get_by_role("button", name="Retry", exact=True).click()
         detent.last_event(task_id, "task_retried")
         detent.wait_for(task_id, "ready")
 
@@ -263,5 +270,6 @@ def test_a_refusal_says_what_is_allowed(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     page.route("**/answer", lambda route: route.continue_(post_data='{"answer": "c"}'))
     page.get_by_role("button", name="a", exact=True).click()
+    page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("alert").first).to_contain_text("Its options are: a, b.")
     assert detent.task(task_id)["state"] == "blocked"

@@ -287,6 +287,35 @@ def test_a_retry_may_bring_a_new_payload(client: OperationsClient) -> None:
     assert client.claim().payload == {"n": 2}
 
 
+def test_a_retry_with_a_new_budget_is_one_transaction() -> None:
+    client = OperationsClient()
+    made = client.submit(max_budget_usd=1, options={"retry": {"max_attempts": 1}})
+    held = client.claim()
+    client.charge(held, 0.5)
+    client.fail(held)
+    assert client.state(made) == "failed"
+    head = client.head()
+    with pytest.raises(Refused) as refused:
+        client.call("retry_task", task_id=made, payload={"n": 1}, max_budget_usd=0.25)
+    assert refused.value.code == "budget_too_small"
+    assert client.head() == head, "neither the payload nor the state has changed"
+    client.call("retry_task", task_id=made, payload={"n": 1}, max_budget_usd=3)
+    task = client.task(made)
+    assert (task["state"], task["payload"], task["budget"]) == ("queued", {"n": 1}, 3.0)
+
+
+def test_a_task_that_waits_for_budget_continues_once_by_a_retry_with_a_new_one() -> None:
+    client = OperationsClient()
+    made = client.submit(max_budget_usd=1, options={"on_budget_exceeded": "ask"})
+    held = client.claim()
+    client.charge(held, 1)
+    client.suspend("budget", held)
+    assert client.task(made)["blocked_by"] == "budget"
+    client.call("retry_task", task_id=made, max_budget_usd=2)
+    assert client.state(made) == "queued"
+    assert client.events(made).count("budget_raised") == 1
+
+
 def test_a_retry_that_is_refused_changes_no_payload(client: OperationsClient) -> None:
     made = client.submit(payload={"n": 1})
     before = client.head()

@@ -48,6 +48,7 @@ def full(case: Case) -> None:
     do(case.engine, c.DeleteTask(gone))
     first = submit_task(case.engine, options={"job_timeout_ms": 60_000})
     submit_task(case.engine, depends_on=(first,), tags=("late",))
+    do(case.engine, c.AssignTask(first, "ada"))
     submit_job(case.engine, options={"queue_timeout_ms": 60_000})
 
 

@@ -3,6 +3,7 @@ import { lazy, Suspense, useEffect } from "react";
 import { client } from "./api/hooks";
 import { feed } from "./live/feed";
 import { Inbox } from "./pages/inbox/page";
+import { decisions, sendOnLeaving } from "./pages/inbox/settling";
 import { useWaiting } from "./pages/inbox/waiting";
 import { SignIn } from "./pages/signin";
 import { Link, match, usePath } from "./router";
@@ -63,9 +64,13 @@ function Inside() {
       feed.stop();
     };
   }, []);
-  const { items } = useWaiting();
+  useEffect(sendOnLeaving, []);
+  const { count } = useWaiting();
+  useEffect(() => {
+    document.title = count ? `(${count}) detent` : "detent";
+  }, [count]);
   return (
-    <Shell waiting={items?.length ?? 0}>
+    <Shell waiting={count} onLeave={() => decisions.flush()}>
       <Suspense fallback={<Loading what="the page" />}>
         <Page />
       </Suspense>

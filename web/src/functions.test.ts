@@ -2,10 +2,11 @@ import { describe, expect, test } from "vitest";
 import { address } from "./api/call";
 import type { InboxTask, JobQuestion, RefusedRow } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
-import { asked, kindOf, may, titleOf, waitingIn } from "./pages/inbox/kinds";
+import { filterFrom } from "./pages/inbox/filters";
+import { grouped } from "./pages/inbox/groups";
+import { asked, may, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
 import { codeFrom } from "./session";
-import { RELEASE, REVIEW, TABLES } from "./testing";
 import { bytes, dollars, plain, plural, shortId, shown } from "./text";
 import { coarse, duration, relative } from "./time";
 
@@ -103,20 +104,6 @@ describe("addresses", () => {
 describe("matters", () => {
   const task = (fields: Partial<InboxTask>) =>
     ({ blocked_detail: {}, blocked_by: null, actions: [], ...fields }) as InboxTask;
-  test("kinds by state and reason", () => {
-    expect(kindOf(RELEASE, task({ state: "approval" }))).toBe("review");
-    expect(kindOf(REVIEW, task({ state: "blocked", blocked_by: "needs_user" }))).toBe(
-      "confirmation",
-    );
-    expect(kindOf(REVIEW, task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
-    expect(kindOf(RELEASE, task({ state: "released" }))).toBe("subtask");
-  });
-  test("what cost its workers their lives is in quarantine", () => {
-    for (const stopped of [task({ state: "failed" }), task({ state: "blocked" })]) {
-      expect(kindOf(REVIEW, { ...stopped, error_class: "error" })).toBe("failure");
-      expect(kindOf(REVIEW, { ...stopped, error_class: "lost" })).toBe("quarantine");
-    }
-  });
   test("a verb is offered if the server would accept it for this very task", () => {
     const action = { action: "raise", id: "above", command: "detent raise above DOLLARS" };
     const blocked = task({ id: "t", actions: [action, { ...action, action: "cancel", id: "t" }] });
@@ -132,30 +119,57 @@ describe("matters", () => {
     expect(asked({ text: "Go?", options: ["yes"] }).free).toBe(false);
     expect(asked({ options: ["yes"], other: true }).free).toBe(true);
   });
-  test("tasks, questions of jobs alone and refused submissions are one list, oldest first", () => {
-    const question = (job_id: string, kind: string, begun_at: string) =>
-      ({ job_id, name: "ask", kind, begun_at, intent: "dig" }) as JobQuestion;
-    const items = [
-      task({
-        id: "t",
-        lifecycle: "release",
-        state: "approval",
-        state_at: "2",
-        title: "",
-        intent: "plan",
-      }),
-    ];
-    const questions = [question("j1", "question", "1"), question("j2", "confirmation", "3")];
-    const refused = [
-      { id: "7", intent: "bill", operation: "submit_task", refused_at: "4" } as RefusedRow,
-    ];
-    const found = waitingIn(TABLES, { count: 4, items, questions, refused });
-    expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
+  const waitingTask = (id: string, priority: string, state_at: string) =>
+    task({ id, kind: "review", priority, state_at, title: "", intent: "plan" });
+  const question = (job_id: string, kind: string, begun_at: string) =>
+    ({ job_id, name: "ask", kind, begun_at, intent: "dig", priority: "P2" }) as JobQuestion;
+  const REFUSED = { id: "7", intent: "bill", operation: "submit_task", refused_at: "4" };
+  const FOUND = waitingIn({
+    count: 5,
+    snoozed: 0,
+    items: [
+      { ...waitingTask("t", "P2", "2"), project: "shop", assigned_to: "ada" },
+      { ...waitingTask("urgent", "P0", "9"), project: "web" },
+    ],
+    questions: [question("j1", "question", "1"), question("j2", "confirmation", "3")],
+    refused: [REFUSED as RefusedRow],
+  });
+  test("tasks, questions of jobs alone and refused submissions are one list, by urgency", () => {
+    expect(FOUND.map(({ id, kind, title }) => [id, kind, title])).toEqual([
+      ["urgent", "review", "plan"],
       ["j1:ask", "question", "dig"],
       ["t", "review", "plan"],
       ["j2:ask", "confirmation", "dig"],
       ["intake:7", "refused", "bill"],
     ]);
+  });
+  test("a group is in the place of its most urgent item", () => {
+    const names = (by: "kind" | "person" | null) =>
+      grouped(FOUND, by).map(({ name, items }) => [name, items.length]);
+    expect(names(null)).toEqual([["", 5]]);
+    expect(names("kind")).toEqual([
+      ["Review", 2],
+      ["Question", 1],
+      ["Confirmation", 1],
+      ["Refused", 1],
+    ]);
+    expect(names("person")).toEqual([
+      ["No person", 4],
+      ["ada", 1],
+    ]);
+  });
+  test("the filters of the address are those of the server", () => {
+    const filter = (text: string) => filterFrom(new URLSearchParams(text));
+    expect(filter("")).toEqual({});
+    expect(filter("project=a&kind=review&intent=b&person=me&snoozed=1&group=kind")).toEqual({
+      project: "a",
+      kind: "review",
+      intent: "b",
+      mine: true,
+      snoozed: true,
+    });
+    expect(filter("person=ada")).toEqual({ assigned_to: "ada" });
+    expect(filter("person=no+person")).toEqual({ unassigned: true });
   });
   test("a task without a title is named by what it does", () => {
     expect(titleOf({ title: "", intent: "runQA" })).toBe("runQA");

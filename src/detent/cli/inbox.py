@@ -13,46 +13,97 @@ from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import value_from
 from detent.errors import DetentError
 
+#: By the value of --group, the name of an item's group.
+GROUPS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "project": lambda row: str(row["project"]),
+    "kind": lambda row: str(row["kind"]),
+    "intent": lambda row: str(row["intent"]),
+    "person": lambda row: str(row["assigned_to"] or "no person"),
+}
+
 
 @click.command()
 @click.option("--list", "only_list", is_flag=True, help="Only list the items.")
 @click.option("--project", help="Only items of this project.")
+@click.option("--kind", help="Only items of these kinds, separated by commas: review, failure, …")
+@click.option("--intent", help="Only items of this intent (task type).")
+@click.option("--assigned", metavar="PERSON", help="Only tasks that are assigned to this person.")
+@click.option("--mine", is_flag=True, help="Only tasks that are assigned to you.")
+@click.option("--unassigned", is_flag=True, help="Only items that are assigned to no person.")
+@click.option("--snoozed", is_flag=True, help="Only tasks that you have snoozed.")
+@click.option("--group", type=click.Choice(list(GROUPS)), help="List the items in groups.")
 @click.option("--drop", metavar="NUMBER", help="Delete the refused submission with this number.")
 @output.json_option
-def inbox(only_list: bool, project: str | None, drop: str | None, as_json: bool) -> None:
-    """Handle the items that wait for a person, one by one."""
+def inbox(
+    only_list: bool, drop: str | None, group: str | None, as_json: bool, **filters: Any
+) -> None:
+    """Handle the items that wait for a person, one by one, the most urgent first."""
     with connect() as detent:
         if drop is not None:
             _drop(detent, drop, as_json)
             return
-        found = detent.call("inbox", project=project)
-        items, refused = inbox_items(found), found["refused"]
+        found = detent.call("inbox", **_given(filters))
         if as_json:
             output.print_json(found)
-        elif not items and not refused:
-            output.print_text("Nothing waits for a person.")
-        elif only_list or not sys.stdin.isatty():
-            _list(items, refused)
+        elif found["count"] == 0:
+            output.print_text(f"Nothing waits for a person.{_snoozed(found)}")
+        elif only_list or group or not sys.stdin.isatty():
+            _list(found, group)
         else:
-            for number, row in enumerate(items, 1):
-                output.print_text(f"\n{number} of {len(items)}")
-                _handle(detent, row)
-            for row in refused:
-                _handle_refused(detent, row)
+            _handle_all(detent, found)
 
 
-def _list(items: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, Any]]) -> None:
-    if items:
-        rows = [
-            (row["id"], task_state_cell(row), request_text(row), row["intent"]) for row in items
-        ]
-        output.print_table(("ID", "STATE", "WAITS FOR", "INTENT"), rows)
+def _given(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters that were given, as the operation names them."""
+    names = {"assigned": "assigned_to"}
+    return {names.get(name, name): value for name, value in filters.items() if value}
+
+
+def _snoozed(found: Mapping[str, Any]) -> str:
+    return f" {found['snoozed']} snoozed: detent inbox --snoozed." if found["snoozed"] else ""
+
+
+def _handle_all(detent: Connection, found: Mapping[str, Any]) -> None:
+    items = inbox_items(found)
+    for number, row in enumerate(items, 1):
+        output.print_text(f"\n{number} of {len(items)}")
+        _handle(detent, row)
+    for row in found["refused"]:
+        _handle_refused(detent, row)
+
+
+def _list(found: Mapping[str, Any], group: str | None) -> None:
+    items, refused = inbox_items(found), found["refused"]
+    for name, rows in _grouped(items, group):
+        if group is not None:
+            output.print_text(f"{name} ({len(rows)})")
+        output.print_table(
+            ("ID", "PRIORITY", "STATE", "WAITS FOR", "INTENT", "ASSIGNED"),
+            [
+                (
+                    *(row["id"], row["priority"], task_state_cell(row), request_text(row)),
+                    *(row["intent"], row["assigned_to"] or ""),
+                )
+                for row in rows
+            ],
+        )
     if refused:
         output.print_text(
             "Refused submissions of other programs (to delete one: detent inbox --drop NUMBER):"
         )
         cells = [(row["id"], row["refused_at"], row["intent"], row["detail"]) for row in refused]
         output.print_table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
+    output.print_text(f"{found['count']} waiting.{_snoozed(found)}")
+
+
+def _grouped(
+    items: Sequence[Mapping[str, Any]], group: str | None
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """The items in groups, each in the place of its most urgent item."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in items:
+        groups.setdefault("" if group is None else GROUPS[group](row), []).append(row)
+    return list(groups.items())
 
 
 def _handle_refused(detent: Connection, row: Mapping[str, Any]) -> None:
@@ -69,13 +120,13 @@ def _drop(detent: Connection, number: str, as_json: bool) -> None:
 
 
 def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """All items of the inbox in one list, oldest first.
+    """All items of the inbox in one list, by priority and age.
 
     A question of a job without a task gets the fields of a blocked task; `question` is its name.
     """
     alone = [
         {
-            **{name: each[name] for name in ("project", "intent", "priority", "state")},
+            **{name: each[name] for name in ("project", "intent", "priority", "state", "kind")},
             "id": each["job_id"],
             "lifecycle": "job",
             "phase": "blocked",
@@ -85,10 +136,11 @@ def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             "blocked_by": each["kind"],
             "blocked_detail": each["detail"],
             "question": each["name"],
+            "assigned_to": None,
         }
         for each in found["questions"]
     ]
-    return sorted([*found["items"], *alone], key=lambda row: row["state_at"])
+    return sorted([*found["items"], *alone], key=lambda row: (row["priority"], row["state_at"]))
 
 
 def request_text(row: Mapping[str, Any]) -> str:

@@ -136,6 +136,16 @@ COMMANDS: Mapping[str, Command] = {
         "Handle the items that wait for a person, one by one.",
         WORK,
     ),
+    "assign": Command(
+        "detent.cli.task_verbs:assign",
+        "Assign a task to a person, who finds it with detent inbox --mine.",
+        WORK,
+    ),
+    "snooze": Command(
+        "detent.cli.task_verbs:snooze",
+        "Hide a task from your inbox until a time.",
+        WORK,
+    ),
     "pause": Command(
         "detent.cli.limits:pause",
         "Pause an intent, a project, a concurrency key or all work: no new work starts.",

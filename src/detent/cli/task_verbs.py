@@ -1,4 +1,5 @@
-"""Commands on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete.
+"""Commands on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete,
+assign, snooze.
 
 Those of JOB_VERBS also take the id of a job without a task.
 """
@@ -107,3 +108,35 @@ def signal(work_id: str, name: str, value: str | None, as_json: bool) -> None:
         arguments = {"name": name, "value": value_from(value)}
         sent = call_first_match(detent, work_id, *lookups("signal"), **arguments)
     print_outcome(sent, as_json)
+
+
+@click.command()
+@click.argument("task_id", metavar="TASK")
+@click.argument("person", required=False)
+@click.option("--off", is_flag=True, help="End the assignment.")
+@output.json_option
+def assign(task_id: str, person: str | None, off: bool, as_json: bool) -> None:
+    """Assign a task to a person, who finds it with detent inbox --mine."""
+    if (person is None) != off:
+        raise click.UsageError("Give a person, or --off to end the assignment.")
+    with connect() as detent:
+        print_outcome(call_first_match(detent, task_id, *lookups("assign"), person=person), as_json)
+
+
+@click.command()
+@click.argument("task_id", metavar="TASK")
+@click.argument("until", required=False)
+@click.option("--off", is_flag=True, help="Show the task in your inbox again.")
+@output.json_option
+def snooze(task_id: str, until: str | None, off: bool, as_json: bool) -> None:
+    """Hide a task from your inbox until a time.
+
+    UNTIL is a delay such as 2h or 1d, or a time such as 2030-01-01T09:00:00Z.
+    """
+    if (until is None) != off:
+        raise click.UsageError("Give a delay or a time, or --off to show the task again.")
+    with connect() as detent:
+        found = call_first_match(detent, task_id, *lookups("snooze"), until=until)
+    back = found["snoozed_until"]
+    text = f"{found['id']}: {'snoozed until ' + back if back else 'in your inbox'}"
+    output.print_result(found, text, as_json)

@@ -47,6 +47,8 @@ OFFERED = (
     "resolve_comment",
     "reopen_comment",
     "request_changes",
+    "assign_task",
+    "snooze_task",
 )
 LONGEST_WAIT_S = 300
 #: How often a waiting tool looks: soon at first, then less and less often.

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 NOTHING: Mapping[str, Any] = {}
 #: In the options of a task or job: the time before which it is not started, in microseconds.
 NOT_BEFORE = "not_before"
+#: In the options of a task: the person who is to deal with it. Callers cannot set it as an option.
+ASSIGNED_TO = "assigned_to"
 
 
 class Task(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 from detent import views
 from detent.kernel.budget import is_warned
 from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.entities import ASSIGNED_TO
 from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import seen
 from detent.kernel.task_lifecycle import Phase, TaskLifecycles
@@ -100,6 +101,7 @@ def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task
             {
                 **views.shown(row),
                 **_meaning(known, row),
+                "assigned_to": row["options"].get(ASSIGNED_TO),
                 "error_class": failures.get(row["job_id"]),
                 "usage": _usage(found, row),
                 "elsewhere": _elsewhere(known, row),

@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from operator import attrgetter
 from typing import Any, cast
 
 from detent.kernel.health import Figures, Health, judge
 from detent.kernel.priority import Priority
 from detent.kernel.task_lifecycle import Phase, TaskState, state_names
-from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
+from detent.kernel.wait_kinds import PEOPLE
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.waiting_work import count_waiting
 from detent.store.types import Query
 from detent.thresholds import thresholds
 
 DAY_US = 86_400_000_000
 #: The mean duration is computed from at most this number of runs, the newest of the last day.
 MAX_RUNS = 200
+#: The caller for figures of the whole installation; it has snoozed nothing.
+SYSTEM = Caller("system")
 
 
 @operation(Scope.READ, "GET", "/status")
@@ -67,19 +69,17 @@ def figures(core: Core) -> Figures:
         alone = view.count_by(Query("jobs", {"state": "queued", "task_id": None}), "state")
         stopped = {"state": state_names(known, _is_blocked)}
         blocked = view.count_by(Query("tasks", stopped), "blocked_by")
-        finished = {"state": state_names(known, attrgetter("under_review"))}
-        ready = view.count_by(Query("tasks", finished), "state")
-        asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
+        people = count_waiting(view, SYSTEM)
         last = view.page(Query("runs", recent, "ended_at", descending=True, limit=MAX_RUNS))
-    # Tasks that wait for a person are counted separately, not as blocked.
-    waiting_for_people = sum(blocked.get(reason, 0) for reason in PEOPLE)
+    # Tasks that wait for an answer are counted with the inbox, not as blocked.
+    asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(
         succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
         failed=ended.get("failed", 0),
         timed_out=ended.get("timeout", 0),
         queue=sum(queue.values()) + sum(alone.values()),
-        blocked=sum(blocked.values()) - waiting_for_people,
-        waiting_for_people=waiting_for_people + sum(ready.values()) + sum(asked.values()),
+        blocked=sum(blocked.values()) - asking,
+        waiting_for_people=people,
         mean_duration_ms=_mean_ms(last),
     )
 

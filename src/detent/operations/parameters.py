@@ -22,6 +22,7 @@ from detent.operations.schedules import MAX_TIMES
 from detent.operations.stats import MAX_HOURS, STATE_KEY
 from detent.operations.tokens import MAX_LIFETIME_S
 from detent.operations.tokens import NAME as TOKEN_NAME
+from detent.operations.waiting_work import KINDS
 from detent.operations.webhooks import LONGEST_URL, MAX_OVERLAP_S, ONLY, OVERLAP_S, SHAPES
 from detent.operations.webhooks import MAX_NAMES as MAX_FILTERED
 from detent.operations.webhooks import NAME as WEBHOOK_NAME
@@ -170,6 +171,10 @@ INPUTS: Mapping[str, Input] = {
         least=1,
         most=MAX_INTEGER,
     ),
+    "person": Input("The person who is to deal with it", "ada", pattern=NAME),
+    "until": Input(
+        f"When it comes back: {', or '.join(FORMS)}", "2h", shortest=1, longest=MAX_TIME
+    ),
     "answer": Input("The answer; one of the options, if the question has options", "yes"),
     "intake_id": Input("The id of the refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("The name of the question; needed if several are open", "ask"),
@@ -179,6 +184,10 @@ INPUTS: Mapping[str, Input] = {
     "state": Input("Only these states, separated by commas", "failed"),
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),
+    "assigned_to": Input("Only tasks that are assigned to this person", "ada", pattern=NAME),
+    "mine": Input("Only tasks that are assigned to the caller", True),
+    "unassigned": Input("Only items that are assigned to no person", True),
+    "snoozed": Input("Only tasks that the caller has snoozed", True),
     "active": Input("Only tasks that have not ended", True),
     "search": Input(
         "Only rows with this text in the id, the name or the error", "cert", longest=200
@@ -294,6 +303,11 @@ SEEN = Input(
 )
 #: Parameters that have a meaning of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
+    ("inbox", "kind"): Input(
+        "Only items of these kinds, separated by commas",
+        "review",
+        schema={"pattern": f"^({'|'.join(KINDS)})(,({'|'.join(KINDS)}))*$"},
+    ),
     ("remove_lifecycle", "name"): _name("The name of the lifecycle", "release"),
     ("migrate_lifecycle", "name"): _name("The name of the lifecycle", "release"),
     ("migrate_lifecycle", "after"): Input("`next` of the answer before", "", longest=MAX_NAME),

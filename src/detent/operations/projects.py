@@ -13,6 +13,7 @@ from detent.operations.resources import require_all_projects
 from detent.operations.text_fields import text
 from detent.store.port import WriteTransaction
 from detent.store.types import Query
+from detent.submission.payload import ARGUMENTS
 
 #: The kinds of intents, by the field that the row of an intent has; otherwise a function.
 KINDS = ("command", "agent", "app", "plan", "planner")
@@ -87,4 +88,5 @@ def _intent(
         "origins": [origin for origin, known in places if name in known],
         "paused": bool(limits.get(f"intent:{name}", {}).get("paused")),
         "workers": workers,
+        "arguments": row.get(ARGUMENTS),
     }

@@ -1,4 +1,4 @@
-"""Actions on a task: run, cancel, accept, reject, answer, retry, edit and delete."""
+"""Actions on a task: run, cancel, accept, reject, answer, retry, assign, edit and delete."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +15,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
+from detent.operations.tokens import NAME
 from detent.submission.options import options_from
 from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
@@ -181,12 +182,20 @@ def resume_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
-def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> schemas.Moved:
-    """Run a task again with its attempt counts reset, and with a new payload if one is given."""
+def retry_task(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    payload: Any = None,
+    max_budget_usd: float | None = None,
+) -> schemas.Moved:
+    """Run a task again, with its attempt counts reset and with a new payload or budget if given."""
     if payload is not None:
         _check_payload(core, caller, task_id, payload)
     changes = {} if payload is None else {"payload": payload}
-    return _done(core, caller, c.RetryTask(task_id, changes))
+    budget = None if max_budget_usd is None else budget_from(max_budget_usd)
+    return _done(core, caller, c.RetryTask(task_id, changes, budget))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/dismiss")
@@ -195,6 +204,22 @@ def dismiss_task(
 ) -> schemas.Moved:
     """Dismiss a failed subtask: it keeps its state, and its parent stops waiting for it."""
     return _done(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/assign")
+def assign_task(
+    core: Core, caller: Caller, *, task_id: str, person: str | None = None
+) -> schemas.Moved:
+    """Assign a task to a person; without a person, end the assignment."""
+    if person is not None and not NAME.fullmatch(person):
+        raise Invalid(
+            f"person must be a name of letters, digits and . _ : @ - without spaces, at most 100 "
+            f"characters, not {person!r:.80}.",
+            field="person",
+            given=person,
+            hint="Use the name of the person's token, which `detent tokens` lists.",
+        )
+    return _done(core, caller, c.AssignTask(task_id, person))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")

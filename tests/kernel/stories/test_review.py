@@ -3,6 +3,7 @@
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel.entities import ASSIGNED_TO
 from detent.kernel.priority import Priority, rank
 from tests.kernel.stories.world import WORKER, Story, running
 
@@ -102,6 +103,7 @@ OWN_WORK: list[c.Command] = [
     c.UnblockTask("T"),
     c.AnswerTask("T", "yes"),
     c.EditTask("T", {"title": "mine"}),
+    c.AssignTask("T", "agent"),
     c.RaiseBudget("T", 10**9),
     c.DeleteTask("T"),
 ]
@@ -159,6 +161,38 @@ def test_what_cannot_be_changed() -> None:
     assert s.refused(c.EditTask("T", {"priority": "P9"})).code == "invalid"
     s.do(c.AcceptTask("T"))
     assert s.refused(c.EditTask("T", {"title": "late"})).code == "task_ended"
+
+
+# ---- assignment ------------------------------------------------------------------------------
+
+
+def test_a_task_is_assigned_to_one_person_at_a_time() -> None:
+    s = ready()
+    s.do(c.AssignTask("T", "ada"))
+    assert s.facts() == ["task_assigned"]
+    assert s.task().options == {ASSIGNED_TO: "ada"}
+    s.do(c.AssignTask("T", "ada"))
+    assert s.facts() == []
+    s.do(c.AssignTask("T", "grace"))
+    assert s.task().options == {ASSIGNED_TO: "grace"}
+    s.do(c.AssignTask("T"))
+    assert s.facts() == ["task_assigned"]
+    assert s.task().options == {}
+
+
+def test_an_assignment_stays_through_rounds_and_is_no_option_of_the_job() -> None:
+    s = ready()
+    s.do(c.AssignTask("T", "ada"))
+    s.do(c.RejectTask("T", run=True))
+    assert s.task().options == {ASSIGNED_TO: "ada"}
+    assert s.job().options == {}
+
+
+def test_a_task_that_has_ended_can_be_assigned() -> None:
+    s = ready()
+    s.do(c.AcceptTask("T"))
+    s.do(c.AssignTask("T", "ada"))
+    assert s.facts() == ["task_assigned"]
 
 
 # ---- deleting --------------------------------------------------------------------------------

@@ -74,6 +74,8 @@ export type Appearance = {
 export type Asked = {
   payload: unknown;
   acceptance_criteria: unknown;
+export type AssignTaskBody = {
+  person?: string | null;
 };
 
 export type BeginRunBody = {
@@ -449,9 +451,10 @@ export type Ids = {
   more: boolean;
 };
 
-/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; each list is oldest first. */
+/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; in each list, the highest priority is first, then the oldest. */
 export type Inbox = {
   count: number;
+  snoozed: number;
   items: Array<InboxTask>;
   questions: Array<JobQuestion>;
   refused: Array<RefusedRow>;
@@ -466,6 +469,7 @@ export type InboxTask = {
   phase: string;
   ending: string | null;
   waits_for_person: boolean;
+  assigned_to: string | null;
   state_at: string;
   intent: string;
   source: string;
@@ -502,6 +506,8 @@ export type InboxTask = {
   version: number;
   usage: Usage;
   elsewhere: Elsewhere;
+  kind: string;
+  snoozed_until: string | null;
   actions: Array<Suggestion>;
   events: Array<string>;
 };
@@ -587,6 +593,7 @@ export type KnownIntent = {
   origins: Array<string>;
   paused: boolean;
   workers: number;
+  arguments: Record<string, unknown> | null;
 };
 
 export type KnownIntents = {
@@ -1123,6 +1130,7 @@ export type RetryManyBody = {
 
 export type RetryTaskBody = {
   payload?: unknown;
+  max_budget_usd?: number | null;
 };
 
 /** What a reviewer needs: what was asked, what it cost, and the diff with its files. */
@@ -1362,6 +1370,16 @@ export type Signalled = {
   outcome: string;
 };
 
+export type SnoozeTaskBody = {
+  until?: string | null;
+};
+
+/** A task, and when it comes back to the caller's inbox; null if it is not snoozed. */
+export type Snoozed = {
+  id: string;
+  snoozed_until: string | null;
+};
+
 /** One interval of the window, with the runs that ended in it. */
 export type Span = {
   start: string;
@@ -1497,6 +1515,7 @@ export type Task = {
   phase: string;
   ending: string | null;
   waits_for_person: boolean;
+  assigned_to: string | null;
   state_at: string;
   intent: string;
   source: string;
@@ -1712,6 +1731,7 @@ export interface Operations {
   add_comment: { takes: { task_id: string } & (AddCommentBody); answers: Commented };
   answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
+  assign_task: { takes: { task_id: string } & (AssignTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
   cancel_many: { takes: object & (CancelManyBody); answers: ActedOn };
@@ -1739,7 +1759,7 @@ export interface Operations {
   find_ids: { takes: { part: string; kind?: "task" | "job" | "run" }; answers: Ids };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
-  inbox: { takes: { project?: string }; answers: Inbox };
+  inbox: { takes: { project?: string; kind?: string; intent?: string; assigned_to?: string; mine?: boolean; unassigned?: boolean; snoozed?: boolean }; answers: Inbox };
   install_lifecycle: { takes: object & (InstallLifecycleBody); answers: InstalledLifecycle };
   job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
@@ -1820,6 +1840,7 @@ export interface Operations {
   show_task: { takes: { task_id: string }; answers: Task };
   signal_job: { takes: { job_id: string } & (SignalJobBody); answers: Moved };
   signal_task: { takes: { task_id: string } & (SignalTaskBody); answers: Signalled };
+  snooze_task: { takes: { task_id: string } & (SnoozeTaskBody); answers: Snoozed };
   state_mapping: { takes: object; answers: Mapping };
   stats: { takes: { hours?: number; project?: string }; answers: Stats };
   stats_series: { takes: { hours?: number; project?: string }; answers: Series };
@@ -1852,6 +1873,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   add_comment: ["POST", "/api/tasks/{task_id}/comments"],
   answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
+  assign_task: ["POST", "/api/tasks/{task_id}/assign"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
   cancel_many: ["POST", "/api/many/cancel"],
@@ -1960,6 +1982,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   show_task: ["GET", "/api/tasks/{task_id}"],
   signal_job: ["POST", "/api/jobs/{job_id}/signal"],
   signal_task: ["POST", "/api/tasks/{task_id}/signal"],
+  snooze_task: ["POST", "/api/tasks/{task_id}/snooze"],
   state_mapping: ["GET", "/api/mapping"],
   stats: ["GET", "/api/stats"],
   stats_series: ["GET", "/api/stats/series"],

@@ -15,9 +15,13 @@ export interface Verb<T> {
   danger?: boolean;
   /** Whether it makes sense for an item in its state. */
   fits: (item: T) => boolean;
-  operation: "retry_many" | "cancel_many";
+  operation: "accept_many" | "reject_many" | "retry_many" | "dismiss_many" | "cancel_many";
   /** The task or job that it is done to. */
   of: (item: T) => string;
+  /** The label of a text that is asked for first. */
+  asks?: string;
+  /** What is sent besides the ids. */
+  more?: (items: readonly T[], text: string) => Record<string, unknown>;
 }
 
 interface Props<T> {
@@ -97,10 +101,12 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
   const [left] = useState(items.length - fitting.length);
   const [done, setDone] = useState<number | null>(null);
   const [refused, setRefused] = useState<Refusal<T>[] | null>(null);
+  const [text, setText] = useState("");
   const stopped = useRef(false);
   const run = async () => {
     setDone(0);
-    const ask = async (ids: string[]) => (await call(verb.operation, { ids })).refused;
+    const more = verb.more?.(fitting, text.trim()) ?? {};
+    const ask = async (ids: string[]) => (await call(verb.operation, { ids, ...more })).refused;
     const found = await inChunks(fitting, verb.of, ask, setDone, () => !stopped.current);
     await client.invalidateQueries();
     if (stopped.current) return;
@@ -140,11 +146,25 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
       onClose={close}
     >
       {done === null ? (
-        <p>
-          {plural(fitting.length, noun)} of the {items.length} selected allow this in their present
-          state.
-          {left > 0 && ` ${left} will be skipped.`}
-        </p>
+        <>
+          <p>
+            {plural(fitting.length, noun)} of the {items.length} selected allow this in their
+            present state.
+            {left > 0 && ` ${left} will be skipped.`}
+          </p>
+          {verb.asks && (
+            <label className="field">
+              <span>{verb.asks}</span>
+              <textarea
+                className="input"
+                rows={3}
+                maxLength={10_000}
+                value={text}
+                onChange={(event) => setText(event.target.value)}
+              />
+            </label>
+          )}
+        </>
       ) : (
         <Meter label={`${verb.name}: progress`} used={done} all={fitting.length} />
       )}

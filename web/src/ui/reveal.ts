@@ -4,7 +4,7 @@ import { type RefObject, useEffect } from "react";
 
 export function useReveal(entry: RefObject<HTMLElement | null>, chosen: boolean): void {
   useEffect(() => {
-    const list = entry.current?.parentElement;
+    const list = entry.current?.closest("[data-scrolls]") ?? entry.current?.parentElement;
     if (!chosen || !entry.current || !list) return;
     const [shown, own] = [list.getBoundingClientRect(), entry.current.getBoundingClientRect()];
     if (own.top < shown.top) list.scrollTop -= shown.top - own.top;

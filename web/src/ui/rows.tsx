@@ -12,6 +12,7 @@ export interface ColumnOf<T> {
   /** What the server sorts by; a column without it cannot be sorted. */
   sort?: string;
   cell: (item: T) => ReactNode;
+  /** Takes the width that is left; a long text has several lines. */
   wide?: boolean;
   end?: boolean;
 }
@@ -122,8 +123,7 @@ export function Rows<T>({
                   <td
                     key={column.name}
                     data-name={column.name}
-                    className={`${column.wide ? "cut-cell" : ""} ${column.end ? "end" : ""}`}
-                    title={titleOf(column, item)}
+                    className={`${column.wide ? "message-cell" : ""} ${column.end ? "end" : ""}`}
                   >
                     {column.cell(item)}
                   </td>
@@ -135,12 +135,6 @@ export function Rows<T>({
       </table>
     </div>
   );
-}
-
-/** What is cut off can be read by pointing at it. */
-function titleOf<T>(column: ColumnOf<T>, item: T): string | undefined {
-  const shown = column.wide ? column.cell(item) : null;
-  return typeof shown === "string" ? shown : undefined;
 }
 
 interface HeadingProps<T> {

@@ -30,7 +30,15 @@ const PLACES = [
   ["/lifecycles", "Lifecycles", "lifecycles"],
 ] as const;
 
-export function Shell({ waiting, children }: { waiting: number; children: ReactNode }) {
+interface Props {
+  /** How many items wait in the inbox. */
+  waiting: number;
+  /** Called before the session ends. */
+  onLeave: () => Promise<void>;
+  children: ReactNode;
+}
+
+export function Shell({ waiting, onLeave, children }: Props) {
   const path = usePath();
   const main = useRef<HTMLElement>(null);
   // Screen readers start at the beginning of the new page.
@@ -65,13 +73,13 @@ export function Shell({ waiting, children }: { waiting: number; children: ReactN
           ))}
         </nav>
         <Find />
-        <Who />
+        <Toast />
+        <Who onLeave={onLeave} />
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         <Connection />
         {children}
       </main>
-      <Toast />
     </div>
   );
 }
@@ -120,10 +128,11 @@ function Find() {
   );
 }
 
-function Who() {
+function Who({ onLeave }: { onLeave: () => Promise<void> }) {
   const me = useRead("show_me", {}, { fixed: true }).data;
   const [theme, toggle] = useTheme();
   const leave = async () => {
+    await onLeave();
     await logOut().catch(() => undefined);
     location.assign("/");
   };

@@ -1,10 +1,23 @@
 // A toast: reports the result of an action, also to screen readers, and disappears after a while.
+// It has a place of its own in the side bar, so that it never covers the controls of a page.
 import { useEffect, useSyncExternalStore } from "react";
 
-export interface Shown {
+interface Action {
+  name: string;
+  /** The key that does the same. */
+  key?: string;
+  act: () => void;
+}
+
+interface How {
+  bad?: boolean;
+  action?: Action;
+  forMs?: number;
+}
+
+interface Shown extends How {
   text: string;
-  bad: boolean;
-  key: number;
+  count: number;
 }
 
 let shown: Shown | null = null;
@@ -12,9 +25,9 @@ let count = 0;
 const watchers = new Set<() => void>();
 const SHOWN_MS = 6_000;
 
-export function say(text: string, how: { bad?: boolean } = {}): void {
+export function say(text: string, how: How = {}): void {
   count += 1;
-  shown = { text, bad: how.bad ?? false, key: count };
+  shown = { ...how, text, count };
   for (const each of watchers) each();
 }
 
@@ -33,12 +46,26 @@ export function Toast() {
   );
   useEffect(() => {
     if (!current) return;
-    const timer = setTimeout(silence, SHOWN_MS);
+    const timer = setTimeout(silence, current.forMs ?? SHOWN_MS);
     return () => clearTimeout(timer);
   }, [current]);
+  const act = (action: Action) => {
+    silence();
+    action.act();
+  };
   return (
     <div className="toasts" role="status" aria-live="polite">
-      {current && <p className={`toast ${current.bad ? "bad" : ""}`}>{current.text}</p>}
+      {current && (
+        <div className={`toast ${current.bad ? "bad" : ""}`}>
+          <p>{current.text}</p>
+          {current.action && (
+            <button type="button" onClick={() => act(current.action!)}>
+              {current.action.name}
+              {current.action.key && <kbd>{current.action.key}</kbd>}
+            </button>
+          )}
+        </div>
+      )}
     </div>
   );
 }

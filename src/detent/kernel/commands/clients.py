@@ -87,8 +87,9 @@ class RetryTask(TaskCommand):
     """Run a failed task again with new retry counts, or start a waiting retry immediately."""
 
     task_id: str
-    #: Fields to change first, as in `EditTask`.
+    #: Fields and the budget to change first, as in `EditTask`.
     changes: Mapping[str, Any] = field(default_factory=dict)
+    budget: int | None = None
 
 
 @value
@@ -183,6 +184,14 @@ class EditTask(TaskCommand):
     task_id: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     budget: int | None = None
+
+
+@value
+class AssignTask(TaskCommand):
+    """Name the person who is to deal with a task; None ends the assignment."""
+
+    task_id: str
+    person: str | None = None
 
 
 @value

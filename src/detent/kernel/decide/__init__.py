@@ -43,6 +43,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.DismissSubtask: control.dismiss_subtask,
     c.UnblockTask: control.unblock_task,
     c.EditTask: edit.edit_task,
+    c.AssignTask: edit.assign_task,
     c.RaiseBudget: edit.raise_budget,
     c.DeleteTask: edit.delete_task,
     c.CancelJob: control.cancel_job,

@@ -3,7 +3,7 @@
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.decide.edit import change
+from detent.kernel.decide.edit import change, set_budget
 from detent.kernel.decide.guards import (
     cancel_reason,
     dependencies_allow,
@@ -34,9 +34,14 @@ def queue_task(draft: Draft, command: c.QueueTask) -> None:
 def retry_task(draft: Draft, command: c.RetryTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "retry it")
+    stopped_by_budget = is_blocked(draft, task) and task.blocked_by == "budget"
     if command.changes:
         change(draft, task, command.changes)
-        task = draft.task(task.id)
+    if command.budget is not None:
+        set_budget(draft, task, command.budget)
+    task = draft.task(task.id)
+    if stopped_by_budget and not is_blocked(draft, task):
+        return  # the new budget has unblocked it
     if is_blocked(draft, task):
         reason_is_gone(draft, task)
         task_job.unblock(draft, task)

@@ -1,4 +1,4 @@
-"""Decides changes to existing work: edit fields, raise a budget, add evidence, delete."""
+"""Decides changes to existing work: edit fields, assign, raise a budget, add evidence, delete."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from detent.kernel.budget import dollars
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.decide.guards import not_its_own
 from detent.kernel.draft import Draft
-from detent.kernel.entities import Job, Task
+from detent.kernel.entities import ASSIGNED_TO, Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended, is_blocked
 from detent.kernel.priority import priority_from
 from detent.kernel.task_lifecycle import Phase
@@ -60,6 +60,19 @@ def _not_ended(draft: Draft, task: Task) -> None:
         )
 
 
+# ---- assignment ------------------------------------------------------------------------------
+
+
+def assign_task(draft: Draft, command: c.AssignTask) -> str:
+    """Assign a task in any state: also an ended one may wait for a person."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "assign it")
+    if task.options.get(ASSIGNED_TO) == command.person:
+        return "repeated"
+    draft.emit(task.id, e.TaskAssigned(command.person))
+    return "unassigned" if command.person is None else "assigned"
+
+
 # ---- budgets ---------------------------------------------------------------------------------
 
 
@@ -68,13 +81,18 @@ def raise_budget(draft: Draft, command: c.RaiseBudget) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "raise its budget")
     _not_ended(draft, task)
-    if command.budget <= task.spent:
+    set_budget(draft, task, command.budget)
+
+
+def set_budget(draft: Draft, task: Task, budget: int) -> None:
+    """Set a budget that is higher than what is spent; what only the old one blocked continues."""
+    if budget <= task.spent:
         raise Refused(
             f"Task {task.id} has spent {dollars(task.spent)} dollars. The budget must be higher, "
-            f"not {dollars(command.budget)}.",
+            f"not {dollars(budget)}.",
             code="budget_too_small",
         )
-    draft.emit(task.id, e.BudgetRaised(command.budget))
+    draft.emit(task.id, e.BudgetRaised(budget))
     for each in list(draft.tree(draft.task(task.id))):
         if not used_up(draft, each):
             _let_go_on(draft, each)

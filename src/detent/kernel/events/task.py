@@ -194,6 +194,13 @@ class TaskEdited(Event):
 
 
 @event("task")
+class TaskAssigned(Event):
+    """The person who is to deal with the task; null if it is no longer assigned."""
+
+    person: str | None = None
+
+
+@event("task")
 class TaskCancelRequested(Event):
     reason: str
 

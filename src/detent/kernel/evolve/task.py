@@ -1,7 +1,7 @@
 """How events change a task."""
 
 from detent.kernel import events as e
-from detent.kernel.entities import NOTHING, Task
+from detent.kernel.entities import ASSIGNED_TO, NOTHING, Task
 from detent.kernel.evolve.table import CHANGES, next_state, on
 from detent.kernel.task_lifecycle import TaskLifecycle
 
@@ -142,6 +142,13 @@ def _task_edited(task: Task, event: e.TaskEdited, at: int, state: str) -> Task:
         name: value for name, value in event.changes.items() if name in ("priority", "options")
     }
     return task._replace(**known)
+
+
+@on(e.TaskAssigned)
+def _task_assigned(task: Task, event: e.TaskAssigned, at: int, state: str) -> Task:
+    others = {name: value for name, value in task.options.items() if name != ASSIGNED_TO}
+    own = {} if event.person is None else {ASSIGNED_TO: event.person}
+    return task._replace(options={**others, **own})
 
 
 @on(e.TaskCancelRequested)

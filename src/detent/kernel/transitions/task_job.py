@@ -1,11 +1,12 @@
 """A task and its job: create, start, finish, fail, unblock and requeue one through the other."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
-from detent.kernel.entities import Task
+from detent.kernel.entities import ASSIGNED_TO, Task
 from detent.kernel.outcome_rules import follow
 from detent.kernel.task_lifecycle import Trigger
 
@@ -47,9 +48,16 @@ def create_job(draft: Draft, record: e.Record) -> None:
         root_id=task.root_id,
         task_id=task.id,
         concurrency_key=task.options.get("concurrency_key") if task.options else None,
-        options=task.options,
+        options=_of_execution(task.options),
     )
     draft.emit(cast(str, task.job_id), created)
+
+
+def _of_execution(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options without the assignment, which concerns people only."""
+    if ASSIGNED_TO not in options:
+        return options
+    return {name: value for name, value in options.items() if name != ASSIGNED_TO}
 
 
 def requeue_job(draft: Draft, record: e.Record) -> None:

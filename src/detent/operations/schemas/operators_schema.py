@@ -151,6 +151,8 @@ class KnownIntent(TypedDict):
     origins: list[str]
     paused: bool
     workers: int
+    #: The JSON Schema of its payload; null if its handler declares no arguments.
+    arguments: dict[str, Any] | None
 
 
 class KnownIntents(TypedDict):

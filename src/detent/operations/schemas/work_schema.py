@@ -21,6 +21,8 @@ class Task(TypedDict):
     #: How the work ended: done, failed or cancelled; null while it is live.
     ending: str | None
     waits_for_person: bool
+    #: The person who is to deal with it.
+    assigned_to: str | None
     state_at: str
     intent: str
     source: str
@@ -249,6 +251,13 @@ class ActedOn(TypedDict):
     refused: list[RefusedWork]
 
 
+class Snoozed(TypedDict):
+    """A task, and when it comes back to the caller's inbox; null if it is not snoozed."""
+
+    id: str
+    snoozed_until: str | None
+
+
 class Signalled(TypedDict):
     """`outcome` is `delivered`, `kept` for a wait that has not begun, or `repeated`."""
 
@@ -334,17 +343,23 @@ class Suggestion(TypedDict):
 class InboxTask(Task):
     """A task that waits for a person, with the legal actions."""
 
+    #: What it needs: question, confirmation, review, budget, failure, quarantine or subtask.
+    kind: str
+    #: When it comes back to the caller's inbox, if the caller has snoozed it.
+    snoozed_until: str | None
     actions: list[Suggestion]
     #: The events of its lifecycle that the caller may send now.
     events: list[str]
 
 
 class Inbox(TypedDict):
-    """Tasks that wait for a person, questions of jobs without a task, and refused submissions; each
-    list is oldest first."""
+    """Tasks that wait for a person, questions of jobs without a task, and refused submissions; in
+    each list, the highest priority is first, then the oldest."""
 
-    #: The total number; the lists have the oldest of each kind.
+    #: How many items match; the lists have the most urgent ones. Snoozed items are not counted.
     count: int
+    #: How many of the matching items the caller has snoozed.
+    snoozed: int
     items: list[InboxTask]
     questions: list[JobQuestion]
     refused: list[RefusedRow]

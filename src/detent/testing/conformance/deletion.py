@@ -54,6 +54,7 @@ def leaves_nothing_but_its_events(case: Case, command: c.Command, streams: list[
 @check
 def a_deleted_task_leaves_nothing_but_its_events(case: Case) -> None:
     task = submit_task(case.engine, payload={"secret": 1})
+    do(case.engine, c.AssignTask(task, "ada"))
     job = worked_on(case)
     leaves_nothing_but_its_events(case, c.DeleteTask(task), [task, job])
     with case.store.read() as view:

@@ -9,7 +9,7 @@ import { Loading, Trouble } from "../../ui/notes";
 import { Behind } from "./behind";
 import { Dismissal } from "./dismissal";
 import { may, titleOf } from "./kinds";
-import { useSettling } from "./settling";
+import { useDecision, useSettling } from "./settling";
 
 /** The budget that is spent may be that of a task above. */
 export function Budget({ task }: { task: InboxTask }) {
@@ -22,7 +22,7 @@ export function Budget({ task }: { task: InboxTask }) {
 
 function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
   const raise = useSettling("edit_task", "Raised", task);
-  const cancel = useSettling("cancel_task", "Stopped", task);
+  const cancel = useDecision("cancel_task", "Stopped", task);
   const budget = spent.budget ?? 0;
   const [amount, setAmount] = useState(suggestion(spent));
   const submit = (event: FormEvent) => {
@@ -61,13 +61,12 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
         <button
           type="button"
           className="button danger"
-          disabled={cancel.isPending}
-          onClick={() => cancel.mutate({ task_id: task.id, reason: "budget" })}
+          onClick={() => cancel({ task_id: task.id, reason: "budget" })}
         >
           Stop the task
         </button>
       </form>
-      {(raise.error ?? cancel.error) && <Trouble problem={(raise.error ?? cancel.error)!} />}
+      {raise.error && <Trouble problem={raise.error} />}
       {may(task, "dismiss") && <Dismissal task={task} main={false} />}
       <Behind task={task} />
     </>

@@ -2,10 +2,9 @@
 import type { InboxTask, Lifecycle, LifecycleRow, Task } from "../../api/schema";
 import { eventLabel } from "../../lifecycles";
 import { plain, plural } from "../../text";
-import { Trouble } from "../../ui/notes";
 import { StateMark } from "../../ui/state";
 import { useTable } from "../../ui/tables";
-import { useSettling } from "./settling";
+import { useDecision } from "./settling";
 
 interface Props {
   task: InboxTask;
@@ -32,7 +31,7 @@ interface ChoiceProps extends Props {
 
 function Choice({ task, row, comment, first }: ChoiceProps) {
   const table = useTable(task.lifecycle);
-  const send = useSettling("send_event", eventLabel(row.event), task);
+  const send = useDecision("send_event", eventLabel(row.event), task);
   const { id: task_id, version: seen } = task;
   return (
     <li>
@@ -40,8 +39,7 @@ function Choice({ task, row, comment, first }: ChoiceProps) {
         type="button"
         className={`button ${weight(table, row)}`}
         data-key={first ? "option" : undefined}
-        disabled={send.isPending}
-        onClick={() => send.mutate({ task_id, seen, event: row.event, comment: comment || null })}
+        onClick={() => send({ task_id, seen, event: row.event, comment: comment || null })}
       >
         {eventLabel(row.event)}
       </button>
@@ -49,7 +47,6 @@ function Choice({ task, row, comment, first }: ChoiceProps) {
         <span className="faint">to</span> <StateMark table={table.id} state={row.target} quiet />
       </span>
       <span className="faint">{plain(row.why)}</span>
-      {send.error && <Trouble problem={send.error} />}
     </li>
   );
 }

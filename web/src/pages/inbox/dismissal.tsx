@@ -2,15 +2,14 @@
 import { type FormEvent, useState } from "react";
 import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
-import { Trouble } from "../../ui/notes";
-import { useSettling } from "./settling";
+import { useDecision } from "./settling";
 
 export function Dismissal({ task, main }: { task: InboxTask; main: boolean }) {
-  const dismiss = useSettling("dismiss_task", "Dismissed", task);
+  const dismiss = useDecision("dismiss_task", "Dismissed", task);
   const [reason, setReason] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    dismiss.mutate({ task_id: task.id, ...(reason.trim() ? { reason: reason.trim() } : {}) });
+    dismiss({ task_id: task.id, ...(reason.trim() ? { reason: reason.trim() } : {}) });
   };
   return (
     <>
@@ -32,12 +31,10 @@ export function Dismissal({ task, main }: { task: InboxTask; main: boolean }) {
           type="submit"
           className={main ? "button primary" : "button"}
           data-key={main ? "main" : undefined}
-          disabled={dismiss.isPending}
         >
           Dismiss
         </button>
       </form>
-      {dismiss.error && <Trouble problem={dismiss.error} />}
     </>
   );
 }

@@ -1,4 +1,5 @@
 // A task that failed and is not retried, or that is quarantined because workers were lost with it.
+import { useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { InboxTask, Job, Lifecycle } from "../../api/schema";
 import { plural, shown, words } from "../../text";
@@ -8,59 +9,63 @@ import { Behind } from "./behind";
 import { Choices } from "./choices";
 import { Dismissal } from "./dismissal";
 import { type Kind, may } from "./kinds";
-import { useSettling } from "./settling";
+import { RetryForm } from "./retry_form";
+import { useDecision, useSettling } from "./settling";
 
 export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
   const table = useTable(task.lifecycle);
   const jobs = useRead("task_jobs", { task_id: task.id });
-  const retry = useSettling("retry_task", "Queued again", task);
-  const resume = useSettling("resume_task", "Resumed", task);
-  const cancel = useSettling("cancel_task", "Cancelled", task);
   const job = jobs.data?.items.at(-1);
-  const problem = retry.error ?? resume.error ?? cancel.error;
-  const only = { task_id: task.id };
   return (
     <>
       <p className="asked">{whatHappened(table, task, kind)}</p>
       {job?.error && <pre className="block">{shown(job.error)}</pre>}
       {job && job.attempt > 0 && <p className="faint">{attempts(job)}</p>}
-      <div className="row wrap">
-        {may(task, "retry") && (
-          <button
-            type="button"
-            className="button primary"
-            data-key="main"
-            disabled={retry.isPending}
-            onClick={() => retry.mutate(only)}
-          >
-            Retry
-          </button>
-        )}
-        {may(task, "resume") && (
-          <button
-            type="button"
-            className="button"
-            disabled={resume.isPending}
-            onClick={() => resume.mutate(only)}
-          >
-            Resume the session
-          </button>
-        )}
-        {may(task, "cancel") && (
-          <button
-            type="button"
-            className="button danger"
-            disabled={cancel.isPending}
-            onClick={() => cancel.mutate(only)}
-          >
-            Cancel the task
-          </button>
-        )}
-      </div>
-      {problem && <Trouble problem={problem} />}
+      <FailureActions task={task} />
       <Choices task={task} comment="" />
       {may(task, "dismiss") && <Dismissal task={task} main={!may(task, "retry")} />}
       <Behind task={task} />
+    </>
+  );
+}
+
+/** Every action on a task that failed and that is legal now. */
+function FailureActions({ task }: { task: InboxTask }) {
+  const [editing, setEditing] = useState(false);
+  const retry = useSettling("retry_task", "Queued again", task);
+  const resume = useSettling("resume_task", "Resumed", task);
+  const cancel = useDecision("cancel_task", "Cancelled", task);
+  const remove = useDecision("delete_task", "Deleted", task);
+  const only = { task_id: task.id };
+  const busy = retry.isPending || resume.isPending;
+  const problem = retry.error ?? resume.error;
+  const buttons: [action: string, name: string, key: string, does: () => void, look: string][] = [
+    ["retry", "Retry", "main", () => retry.mutate(only), "primary"],
+    ["retry", "Edit and retry", "edit", () => setEditing(true), ""],
+    ["resume", "Resume the session", "resume", () => resume.mutate(only), ""],
+    ["cancel", "Cancel the task", "cancel", () => cancel(only), "danger"],
+    ["delete", "Delete the task", "delete", () => remove(only), "danger"],
+  ];
+  if (editing) return <RetryForm task={task} onClose={() => setEditing(false)} />;
+  return (
+    <>
+      <div className="row wrap">
+        {buttons
+          .filter(([action]) => may(task, action))
+          .map(([, name, key, does, look]) => (
+            <button
+              key={key}
+              type="button"
+              className={`button ${look}`}
+              data-key={key}
+              disabled={busy}
+              onClick={does}
+            >
+              {name}
+            </button>
+          ))}
+      </div>
+      {problem && <Trouble problem={problem} />}
     </>
   );
 }

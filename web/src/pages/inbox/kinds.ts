@@ -1,6 +1,5 @@
 // The kinds of inbox items, and what each needs from a person.
-import type { Inbox, InboxTask, JobQuestion, Lifecycle, RefusedRow } from "../../api/schema";
-import { isUnderReview, type Tables, unknownTable } from "../../lifecycles";
+import type { Inbox, InboxTask, JobQuestion, RefusedRow } from "../../api/schema";
 
 export type Kind =
   | "question"
@@ -23,23 +22,6 @@ export const KIND_WORDS: Record<Kind, string> = {
   refused: "Refused",
 };
 
-const BY_REASON: Record<string, Kind> = {
-  question: "question",
-  needs_user: "confirmation",
-  budget: "budget",
-};
-
-type Stopped = Pick<InboxTask, "state" | "blocked_by" | "error_class">;
-
-export function kindOf(table: Lifecycle, task: Stopped): Kind {
-  if (isUnderReview(table, task.state)) return "review";
-  // A subtask that has ended for good: nothing but a dismissal settles it.
-  if (table.terminal.includes(task.state)) return "subtask";
-  if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
-  // A task with which several workers were lost is quarantined: no worker claims it.
-  return task.error_class === "lost" ? "quarantine" : "failure";
-}
-
 /** An entry of the inbox: a task that waits, what a job without a task asks, or a submission of
  * another program's transaction that was refused. */
 export interface Waiting {
@@ -50,18 +32,24 @@ export interface Waiting {
   project: string;
   intent: string;
   priority: string;
+  /** The person who is to deal with it. */
+  assignedTo: string | null;
   about: { task: InboxTask } | { question: JobQuestion } | { refused: RefusedRow };
 }
 
 const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
 
-/** All parts of the inbox as one list, oldest first. */
-export function waitingIn(tables: Tables, inbox: Inbox): Waiting[] {
+/** The priority of what has none. */
+const USUAL = "P2";
+
+/** All parts of the inbox as one list: the highest priority first, then the oldest. */
+export function waitingIn(inbox: Inbox): Waiting[] {
   const tasks = inbox.items.map((task) => ({
     ...task,
-    kind: kindOf(tables.byId.get(task.lifecycle) ?? unknownTable(task.lifecycle), task),
+    kind: task.kind as Kind,
     since: task.state_at,
     title: titleOf(task),
+    assignedTo: task.assigned_to,
     about: { task },
   }));
   const alone = inbox.questions.map((question) => ({
@@ -70,6 +58,7 @@ export function waitingIn(tables: Tables, inbox: Inbox): Waiting[] {
     kind: BY_WAIT[question.kind] ?? "question",
     since: question.begun_at,
     title: question.intent,
+    assignedTo: null,
     about: { question },
   }));
   const refused = inbox.refused.map((row) => ({
@@ -79,9 +68,16 @@ export function waitingIn(tables: Tables, inbox: Inbox): Waiting[] {
     since: row.refused_at,
     title: row.intent || row.operation,
     priority: "",
+    assignedTo: null,
     about: { refused: row },
   }));
-  return [...tasks, ...alone, ...refused].sort((one, other) => (one.since < other.since ? -1 : 1));
+  return [...tasks, ...alone, ...refused].sort((one, other) =>
+    urgency(one) < urgency(other) ? -1 : 1,
+  );
+}
+
+function urgency({ priority, since }: Waiting): string {
+  return `${priority || USUAL} ${since}`;
 }
 
 export interface Asked {

@@ -2,14 +2,17 @@
 import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
+import { Trouble } from "../../ui/notes";
 import { StateMark } from "../../ui/state";
 import { When } from "../../ui/when";
 import { Budget } from "./budget";
 import { Failure } from "./failure";
+import { Handling } from "./handling";
 import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
 import { JobAsks, TaskAsks } from "./question";
 import { Refused } from "./refused";
 import { Review } from "./review";
+import { useDecisions } from "./settling";
 
 const BODIES: Record<
   Exclude<Kind, "refused">,
@@ -24,8 +27,15 @@ const BODIES: Record<
   subtask: Failure,
 };
 
-export function Matter({ waiting }: { waiting: Waiting }) {
+interface Props {
+  waiting: Waiting;
+  /** The people to whom items are assigned. */
+  people: readonly string[];
+}
+
+export function Matter({ waiting, people }: Props) {
   const { about, kind } = waiting;
+  const problem = useDecisions().problems.get(waiting.id);
   return (
     <article className="matter" aria-labelledby="matter-title">
       <header>
@@ -42,7 +52,9 @@ export function Matter({ waiting }: { waiting: Waiting }) {
           {"task" in about && <Link to={linkTo.task(about.task.id)}>Open the task</Link>}
           {"question" in about && <Link to={linkTo.job(about.question.job_id)}>Open the job</Link>}
         </p>
+        {"task" in about && <Handling task={about.task} people={people} />}
       </header>
+      {problem && <Trouble problem={problem} />}
       <section aria-label={KIND_WORDS[kind]}>
         <Body waiting={waiting} />
       </section>

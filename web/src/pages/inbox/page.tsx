@@ -1,154 +1,197 @@
-// The start page: the items that wait for a person, oldest first, with their controls.
-import { useRef } from "react";
+// The start page: the items that wait for a person, the most urgent first, with their controls.
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { InboxTask } from "../../api/schema";
-import { go, Link } from "../../router";
-import { plain, plural } from "../../text";
-import { useKeys } from "../../ui/keys";
+import { go, Link, useSearch } from "../../router";
+import { plural } from "../../text";
+import { type KeyHelp, useKeys } from "../../ui/keys";
 import { Command, Empty, Loading, Trouble } from "../../ui/notes";
-import { useReveal } from "../../ui/reveal";
-import { When } from "../../ui/when";
-import { KIND_WORDS, type Kind, may, type Waiting } from "./kinds";
+import { filterFrom, groupingFrom, InboxFilters, peopleIn } from "./filters";
+import { grouped } from "./groups";
+import { Hints } from "./hints";
+import { ItemList } from "./item_list";
+import { type Waiting, waitingIn } from "./kinds";
 import { Matter } from "./matter";
-import { useWaiting } from "./waiting";
+import { Selection } from "./selection";
+import { inboxAddress, undoLast } from "./settling";
+import { useWaiting, type WaitingItems } from "./waiting";
 
 export function Inbox({ id }: { id?: string }) {
-  const { items, problem, again } = useWaiting();
-  if (items) return <Matters items={items} id={id} />;
+  const [search] = useSearch();
+  const waiting = useWaiting(filterFrom(search));
+  const { items, problem, again } = waiting;
+  if (items) return <Matters waiting={{ ...waiting, items }} id={id} />;
   return problem ? <Trouble problem={problem} again={again} /> : <Loading what="the inbox" />;
 }
 
-function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
-  const place = useRef(0);
-  const found = items.findIndex((each) => each.id === id || jobOf(each) === id);
-  // When the open item is settled, the next one is opened.
-  if (found >= 0) place.current = found;
-  const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
-  const open = items[at];
-  const move = (by: number) => {
-    const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
-    if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
+const HELP: KeyHelp = [
+  ["j k", "next item, previous item"],
+  ["a", "accept the work"],
+  ["r", "reject: go to the comment"],
+  ["enter", "answer, retry or decide"],
+  ["e", "edit and retry what failed"],
+  ["m", "assign the item to me"],
+  ["p", "assign the item to a person"],
+  ["s", "snooze the item"],
+  ["x", "select the item"],
+  ["z", "undo the last decision"],
+  ["f", "go to the filters"],
+];
+
+interface Props {
+  waiting: WaitingItems & { items: Waiting[] };
+  id: string | undefined;
+}
+
+function Matters({ waiting, id }: Props) {
+  const [search] = useSearch();
+  const all = useWaiting().items ?? waiting.items;
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const grouping = groupingFrom(search);
+  const groups = useMemo(() => grouped(waiting.items, grouping), [waiting.items, grouping]);
+  const items = groups.flatMap((group) => group.items);
+  const open = useOpenItem(items, id, waiting.again);
+  const choose = (each: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(each)) next.add(each);
+    setChosen(next);
   };
-  useKeys({
-    j: () => move(1),
-    k: () => move(-1),
-    a: () => press("accept"),
-    r: () => press("reject"),
-    Enter: (event) => {
-      if (event.target instanceof HTMLElement && event.target.closest("a, button")) return;
-      event.preventDefault();
-      press("main") || press("option", "focus");
-    },
-  });
+  useInboxKeys(items, open, choose);
   return (
     <>
       <div className="title-row">
         <h1>Inbox</h1>
-        <p className="faint">
-          {items.length ? `${plural(items.length, "item")} waiting, oldest first` : ""}
-        </p>
+        <p className="faint">{countText(waiting, search.get("snoozed") !== null)}</p>
         {open && <Hints waiting={open} />}
       </div>
+      <div className="title-row" data-key="filters">
+        <InboxFilters all={all} snoozed={waiting.snoozed} />
+      </div>
+      <Selection tasks={tasksIn(items, chosen)} onDone={() => setChosen(new Set())} />
       {open ? (
         <div className="inbox">
-          <ol className="matters" aria-label="Waiting for you">
-            {items.map((each, index) => (
-              <Item key={each.id} waiting={each} current={index === at} />
-            ))}
-          </ol>
-          <Matter key={open.id} waiting={open} />
+          <ItemList groups={groups} open={open} chosen={chosen} onChoose={choose} />
+          <Matter key={open.id} waiting={open} people={peopleIn(all)} />
         </div>
       ) : (
-        <Empty title="Nothing is waiting for you.">
-          <p>
-            Questions, reviews, exceeded budgets and failures appear here. Open the{" "}
-            <Link to="/board">board</Link>, or submit a task:
-          </p>
-          <Command>detent submit runQA --project demo</Command>
-        </Empty>
+        <Nothing filtered={[...search.keys()].length > 0} />
       )}
     </>
   );
 }
 
-/** The job without a task that has a question: its id opens its oldest question. */
-function jobOf({ about }: Waiting): string | null {
-  return "question" in about ? about.question.job_id : null;
+function countText({ count }: WaitingItems, snoozed: boolean): string {
+  if (!count) return "";
+  return snoozed
+    ? `${plural(count, "item")} snoozed`
+    : `${plural(count, "item")} waiting, the most urgent first`;
+}
+
+function tasksIn(items: readonly Waiting[], chosen: ReadonlySet<string>): InboxTask[] {
+  const found = items.filter((each) => chosen.has(each.id));
+  return found.flatMap(({ about }) => ("task" in about ? [about.task] : []));
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  if (filtered) {
+    return (
+      <Empty title="No item matches the filters.">
+        <p>Remove a filter.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="Nothing is waiting for you.">
+      <p>
+        Questions, reviews, exceeded budgets and failures appear here. Open the{" "}
+        <Link to="/board">board</Link>, or submit a task:
+      </p>
+      <Command>detent submit runQA --project demo</Command>
+    </Empty>
+  );
+}
+
+// ---- the open item -----------------------------------------------------------------------------
+
+/** The item of the address. When it is settled, the next one is opened. */
+function useOpenItem(
+  items: readonly Waiting[],
+  id: string | undefined,
+  again: WaitingItems["again"],
+): Waiting | undefined {
+  const place = useRef(0);
+  const known = useRef<string>(undefined);
+  const found = items.findIndex((each) => isOf(each, id));
+  if (found >= 0) {
+    place.current = found;
+    known.current = id;
+  }
+  const open = items[found >= 0 ? found : Math.min(place.current, items.length - 1)];
+  const next = open ? inboxAddress(open.id) : `/${location.search}`;
+  const missing = id !== undefined && found < 0;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `again` is written inline
+  useEffect(() => {
+    if (!missing) return;
+    const leave = () => go(next, { replace: true });
+    if (known.current === id) {
+      leave();
+      return;
+    }
+    // The list may be older than the item: the server knows whether it waits.
+    let over = false;
+    void again().then((inbox) => {
+      if (!over && inbox && !waitingIn(inbox).some((each) => isOf(each, id))) leave();
+    });
+    return () => {
+      over = true;
+    };
+  }, [id, missing, next]);
+  return open;
+}
+
+/** Whether the id is that of the item, or of the job without a task that asks. */
+function isOf({ id: own, about }: Waiting, id: string | undefined): boolean {
+  return own === id || ("question" in about && about.question.job_id === id);
+}
+
+// ---- keys --------------------------------------------------------------------------------------
+
+function useInboxKeys(
+  items: readonly Waiting[],
+  open: Waiting | undefined,
+  choose: (id: string) => void,
+): void {
+  const move = (by: number) => {
+    const at = items.findIndex((each) => each.id === open?.id);
+    const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
+    if (next) go(inboxAddress(next.id), { replace: true });
+  };
+  useKeys(
+    {
+      j: () => move(1),
+      k: () => move(-1),
+      a: () => press("accept"),
+      r: () => press("reject"),
+      e: () => press("edit"),
+      m: () => press("mine"),
+      p: () => press("person"),
+      s: () => press("snooze"),
+      f: () => press("filters"),
+      x: () => open && "task" in open.about && choose(open.id),
+      z: undoLast,
+      Enter: (event) => {
+        if (event.target instanceof HTMLElement && event.target.closest("a, button")) return false;
+        return press("main") || press("option", "focus");
+      },
+    },
+    HELP,
+  );
 }
 
 /** Go to the control that does this; where it can simply be pressed, press it. Whether it exists. */
 function press(what: string, how?: "focus"): boolean {
-  const control = document.querySelector<HTMLElement>(`[data-key="${what}"]`);
+  const marked = document.querySelector<HTMLElement>(`[data-key="${what}"]`);
+  const control = marked?.matches("div") ? marked.querySelector<HTMLElement>("select") : marked;
   if (control instanceof HTMLButtonElement && how !== "focus") control.click();
   else control?.focus();
-  return control !== null;
-}
-
-/** The keys for the open item. */
-const KEYS: Record<Kind, [string, string][]> = {
-  question: [["enter", "answer"]],
-  confirmation: [["enter", "answer"]],
-  review: [],
-  budget: [["enter", "change the budget"]],
-  failure: [["enter", "retry"]],
-  quarantine: [["enter", "retry"]],
-  subtask: [["enter", "dismiss"]],
-  refused: [["enter", "discard"]],
-};
-
-/** What failed and cannot be run again is dismissed, if a parent waits for it. */
-function keysOf({ kind, about }: Waiting): [string, string][] {
-  if ("task" in about && kind === "review") return keysOfReview(about.task);
-  const stuck = "task" in about && ["failure", "quarantine"].includes(kind);
-  if (!stuck || may(about.task, "retry")) return KEYS[kind];
-  return may(about.task, "dismiss") ? KEYS.subtask : [];
-}
-
-function keysOfReview(task: InboxTask): [string, string][] {
-  const keys: [string, string][] = [];
-  if (may(task, "accept")) keys.push(["a", "accept"]);
-  if (may(task, "reject")) keys.push(["r", "reject"]);
-  if (task.events.length) keys.push(["enter", "choose"]);
-  return keys;
-}
-
-function Hints({ waiting }: { waiting: Waiting }) {
-  return (
-    <ul className="hints" aria-label="Keys">
-      <li>
-        <kbd>j</kbd> <kbd>k</kbd> next, previous
-      </li>
-      {keysOf(waiting).map(([key, does]) => (
-        <li key={key}>
-          <kbd>{key}</kbd> {does}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function Item({ waiting, current }: { waiting: Waiting; current: boolean }) {
-  const link = useRef<HTMLLIElement>(null);
-  useReveal(link, current);
-  return (
-    <li ref={link}>
-      <Link
-        to={`/inbox/${encodeURIComponent(waiting.id)}`}
-        className="matter-link"
-        aria-current={current ? "true" : undefined}
-      >
-        <span className="matter-kind" data-kind={waiting.kind}>
-          {KIND_WORDS[waiting.kind]}
-        </span>
-        <span className="faint age">
-          <When at={waiting.since} />
-        </span>
-        <span className="matter-title">{plain(waiting.title)}</span>
-        <span className="faint matter-where">
-          {[plain(waiting.project), plain(waiting.intent), waiting.priority]
-            .filter(Boolean)
-            .join(" · ")}
-        </span>
-      </Link>
-    </li>
-  );
+  return control != null;
 }

@@ -1,19 +1,29 @@
 // A question or a confirmation: its options as buttons, and, if allowed, a field for a free text.
-import { type FormEvent, useState } from "react";
-import type { Problem } from "../../api/call";
-import type { JobQuestion, Task } from "../../api/schema";
+import type { FormEvent } from "react";
+import type { InboxTask, JobQuestion } from "../../api/schema";
 import { plain } from "../../text";
-import { Trouble } from "../../ui/notes";
 import { Behind, BehindJob } from "./behind";
-import { type Asked, asked } from "./kinds";
-import { useSettling } from "./settling";
+import { type Asked, asked, may } from "./kinds";
+import { useDecision, useDraft } from "./settling";
 
-export function TaskAsks({ task }: { task: Task }) {
-  const answer = useSettling("answer_task", "Answered", task);
-  const send = (value: unknown) => answer.mutate({ task_id: task.id, answer: value });
+export function TaskAsks({ task }: { task: InboxTask }) {
+  const answer = useDecision("answer_task", "Answered", task);
+  const cancel = useDecision("cancel_task", "Cancelled", task);
+  const send = (value: unknown) => answer({ task_id: task.id, answer: value });
   return (
     <>
-      <Question question={asked(task.blocked_detail)} send={send} answer={answer} />
+      <Question question={asked(task.blocked_detail)} send={send} id={task.id} />
+      {may(task, "cancel") && (
+        <div className="row">
+          <button
+            type="button"
+            className="button danger"
+            onClick={() => cancel({ task_id: task.id })}
+          >
+            Cancel the task
+          </button>
+        </div>
+      )}
       <Behind task={task} />
     </>
   );
@@ -22,23 +32,18 @@ export function TaskAsks({ task }: { task: Task }) {
 /** What a job without a task asks, by its name, so that no other question gets the answer. */
 export function JobAsks({ question }: { question: JobQuestion }) {
   const { job_id, name, intent } = question;
-  const answer = useSettling("answer_job", "Answered", { title: "", intent });
-  const cancel = useSettling("cancel_job", "Cancelled", { title: "", intent });
-  const send = (value: unknown) => answer.mutate({ job_id, question: name, answer: value });
+  const item = { id: `${job_id}:${name}`, title: "", intent };
+  const answer = useDecision("answer_job", "Answered", item);
+  const cancel = useDecision("cancel_job", "Cancelled", item);
+  const send = (value: unknown) => answer({ job_id, question: name, answer: value });
   return (
     <>
-      <Question question={asked(question.detail)} send={send} answer={answer} />
+      <Question question={asked(question.detail)} send={send} id={item.id} />
       <div className="row">
-        <button
-          type="button"
-          className="button danger"
-          disabled={cancel.isPending}
-          onClick={() => cancel.mutate({ job_id })}
-        >
+        <button type="button" className="button danger" onClick={() => cancel({ job_id })}>
           Cancel the job
         </button>
       </div>
-      {cancel.error && <Trouble problem={cancel.error} />}
       <BehindJob id={job_id} />
     </>
   );
@@ -47,11 +52,11 @@ export function JobAsks({ question }: { question: JobQuestion }) {
 interface Props {
   question: Asked;
   send: (value: unknown) => void;
-  answer: { isPending: boolean; error: Problem | null };
+  id: string;
 }
 
-function Question({ question, send, answer }: Props) {
-  const [text, setText] = useState("");
+function Question({ question, send, id }: Props) {
+  const [text, setText] = useDraft(id);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (text.trim()) send(text);
@@ -67,7 +72,6 @@ function Question({ question, send, answer }: Props) {
               type="button"
               className="button option"
               data-key={index === 0 ? "option" : undefined}
-              disabled={answer.isPending}
               onClick={() => send(question.values[index])}
             >
               {plain(option)}
@@ -91,11 +95,7 @@ function Question({ question, send, answer }: Props) {
             />
           </label>
           <div className="row">
-            <button
-              type="submit"
-              className="button primary"
-              disabled={answer.isPending || !text.trim()}
-            >
+            <button type="submit" className="button primary" disabled={!text.trim()}>
               Send the answer
             </button>
             <span className="faint">
@@ -104,7 +104,6 @@ function Question({ question, send, answer }: Props) {
           </div>
         </form>
       )}
-      {answer.error && <Trouble problem={answer.error} />}
     </>
   );
 }

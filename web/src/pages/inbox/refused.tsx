@@ -1,12 +1,11 @@
 // A submission that another program left in its own transaction and that was refused.
 import type { RefusedRow } from "../../api/schema";
 import { plain } from "../../text";
-import { Trouble } from "../../ui/notes";
-import { useSettling } from "./settling";
+import { useDecision } from "./settling";
 
 export function Refused({ row }: { row: RefusedRow }) {
-  const named = { title: row.intent, intent: row.operation };
-  const drop = useSettling("drop_refused", "Discarded", named);
+  const named = { id: `intake:${row.id}`, title: row.intent, intent: row.operation };
+  const drop = useDecision("drop_refused", "Discarded", named);
   return (
     <>
       <p className="asked">{plain(row.detail)}</p>
@@ -19,13 +18,11 @@ export function Refused({ row }: { row: RefusedRow }) {
           type="button"
           className="button danger"
           data-key="main"
-          disabled={drop.isPending}
-          onClick={() => drop.mutate({ intake_id: row.id })}
+          onClick={() => drop({ intake_id: row.id })}
         >
           Discard
         </button>
       </div>
-      {drop.error && <Trouble problem={drop.error} />}
       <h3>Inserted row</h3>
       <pre className="block">{plain(row.body)}</pre>
     </>

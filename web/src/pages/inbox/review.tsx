@@ -11,28 +11,26 @@ import { Value } from "../../ui/value";
 import { When } from "../../ui/when";
 import { Choices, RoundsUsed } from "./choices";
 import { may } from "./kinds";
-import { useSettling } from "./settling";
+import { useDecision, useDraft } from "./settling";
 
 export function Review({ task }: { task: InboxTask }) {
   const table = useTable(task.lifecycle);
-  const accept = useSettling("accept_task", "Accepted", task);
-  const reject = useSettling("reject_task", "Rejected", task);
-  const [comment, setComment] = useState("");
+  const accept = useDecision("accept_task", "Accepted", task);
+  const reject = useDecision("reject_task", "Rejected", task);
+  const [comment, setComment] = useDraft(task.id);
   const [again, setAgain] = useState(true);
-  const busy = accept.isPending || reject.isPending;
   const seen = { task_id: task.id, seen: task.version };
   const refuse = (event: FormEvent) => {
     event.preventDefault();
     if (!may(task, "reject")) return;
     const run = again && isQueuedByHand(table, task);
-    reject.mutate({ ...seen, comment: comment || null, run });
+    reject({ ...seen, comment: comment || null, run });
   };
   return (
     <>
       <Work task={task} />
       <Rounds task={task} />
       <RoundsUsed task={task} />
-      {(accept.error ?? reject.error) && <Trouble problem={(accept.error ?? reject.error)!} />}
       <form className="verdict" onSubmit={refuse}>
         <label className="field grow">
           <span>Comment (the next run gets it)</span>
@@ -57,7 +55,7 @@ export function Review({ task }: { task: InboxTask }) {
           )}
           <div className="row">
             {may(task, "reject") && (
-              <button type="submit" className="button danger" disabled={busy}>
+              <button type="submit" className="button danger">
                 Reject
               </button>
             )}
@@ -66,8 +64,7 @@ export function Review({ task }: { task: InboxTask }) {
                 type="button"
                 className="button primary"
                 data-key="accept"
-                disabled={busy}
-                onClick={() => accept.mutate({ ...seen, comment: comment || null })}
+                onClick={() => accept({ ...seen, comment: comment || null })}
               >
                 Accept
               </button>

@@ -122,11 +122,7 @@ function Work({ task }: { task: Task }) {
                   </td>
                   <td>{run.cost ? dollars(run.cost) : ""}</td>
                   <td>{plain(run.worker)}</td>
-                  {reasons && (
-                    <td className="cut-cell" title={run.reason ? plain(run.reason) : undefined}>
-                      {run.reason && plain(run.reason)}
-                    </td>
-                  )}
+                  {reasons && <td className="message-cell">{run.reason && plain(run.reason)}</td>}
                 </tr>
               ))}
             </tbody>

@@ -1,0 +1,239 @@
+"""What waits for a person: which tasks, questions of jobs and refused submissions, and how many.
+
+The inbox, its count and the figure of the health come from here. Reads only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from detent.errors import Invalid
+from detent.kernel.entities import ASSIGNED_TO
+from detent.kernel.retention import Ending
+from detent.kernel.state_mapping import WAITS_FOR_PERSON
+from detent.kernel.task_lifecycle import Phase, TaskState, state_names
+from detent.operations import schemas
+from detent.operations.context import check_choice
+from detent.operations.cursor_pages import MAX_ROWS, of_project
+from detent.operations.refused_intake import refused_rows
+from detent.operations.registry import Caller
+from detent.operations.snoozes import snoozes_of
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
+
+Row = Mapping[str, Any]
+
+#: Reasons of blocked tasks that only a person ends.
+ASKING = sorted(each.value for each in WAITS_FOR_PERSON)
+#: By the reason of a blocked task, or the kind of a job's question, the kind of the item.
+KIND_BY_REASON = {
+    "question": "question",
+    "needs_user": "confirmation",
+    "confirmation": "confirmation",
+    "budget": "budget",
+}
+REFUSED = "refused"
+#: The kinds of items, in the order in which they are listed.
+KINDS = (
+    *("question", "confirmation", "review", "budget"),
+    *("failure", "quarantine", "subtask", REFUSED),
+)
+
+
+class WaitingFilter(NamedTuple):
+    """Which items are wanted. `snoozed` selects the items that the caller has snoozed."""
+
+    project: str | None = None
+    intent: str | None = None
+    kinds: tuple[str, ...] = KINDS
+    #: Only tasks that are assigned to this person, or with `unassigned` to no person.
+    assigned_to: str | None = None
+    unassigned: bool = False
+    snoozed: bool = False
+
+    @property
+    def wants_assigned(self) -> bool:
+        return self.assigned_to is not None
+
+
+class WaitingWork(NamedTuple):
+    """The items, the most urgent of each kind first, and when the caller's snoozes end."""
+
+    tasks: Sequence[Row]
+    questions: Sequence[Row]
+    refused: Sequence[schemas.RefusedRow]
+    #: By task id, the end of the caller's snooze.
+    snoozes: Mapping[str, int]
+    #: How many tasks match that the caller has snoozed (or not, if the snoozed are wanted).
+    hidden: int
+    #: How many more there are than the lists have.
+    beyond: int
+
+    @property
+    def total(self) -> int:
+        return len(self.tasks) + len(self.questions) + len(self.refused) + self.beyond
+
+
+def kinds_from(given: str | None) -> tuple[str, ...]:
+    """The kinds of a request, which are separated by commas; all of them if none is given."""
+    if given is None:
+        return KINDS
+    return tuple(check_choice(each.strip(), KINDS, "kind") for each in given.split(","))
+
+
+def person_from(
+    caller: Caller, assigned_to: str | None, *, mine: bool, unassigned: bool
+) -> str | None:
+    """The person of a request."""
+    if (assigned_to is not None) + mine + unassigned > 1:
+        raise Invalid(
+            "Give at most one of assigned_to, mine and unassigned.",
+            field="assigned_to",
+            allowed=("assigned_to", "mine", "unassigned"),
+        )
+    return caller.name if mine else assigned_to
+
+
+def waiting_work(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -> WaitingWork:
+    """What waits for the caller: snoozed items come back by themselves when their time is over."""
+    snoozes = snoozes_of(view, caller.name)
+    matching, beyond = _matching_tasks(view, caller, wanted)
+    tasks = [row for row in matching if (row["id"] in snoozes) is wanted.snoozed]
+    alone = not (wanted.wants_assigned or wanted.snoozed)
+    questions, more = _questions(view, caller, wanted) if alone else ([], 0)
+    refused = _refused(view, caller, wanted) if alone and REFUSED in wanted.kinds else []
+    hidden = len(matching) - len(tasks)
+    known = 0 if wanted.snoozed else beyond + more
+    return WaitingWork(tasks, questions, refused, snoozes, hidden, known)
+
+
+def count_waiting(view: ReadTransaction, caller: Caller) -> int:
+    """How many items wait for the caller: the number that every client shows."""
+    return waiting_work(view, caller, WaitingFilter()).total
+
+
+# ---- tasks -----------------------------------------------------------------------------------
+
+
+def _matching_tasks(
+    view: ReadTransaction, caller: Caller, wanted: WaitingFilter
+) -> tuple[list[Row], int]:
+    """The most urgent tasks that match, and how many more there are of all kinds."""
+    within = of_project(caller, _present(intent=wanted.intent), wanted.project)
+    rows: list[Row] = []
+    beyond = 0
+    for where in _kinds_of_tasks(view):
+        found, more = _most_urgent(view, {**within, **where})
+        rows += found
+        beyond += more
+    rows += _left_behind(view, within)
+    matching = [row for row in _unsettled(view, rows) if _is_wanted(row, wanted)]
+    if wanted.kinds != KINDS:
+        kinds = kinds_of(view, matching)
+        matching = [row for row in matching if kinds[row["id"]] in wanted.kinds]
+    exact = wanted.kinds == KINDS and not (wanted.wants_assigned or wanted.unassigned)
+    return sorted(matching, key=urgency), beyond if exact else 0
+
+
+def urgency(row: Row) -> tuple[str, int]:
+    """The order of the inbox: the highest priority first, then the oldest."""
+    return row["priority"], row["state_at"]
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _kinds_of_tasks(view: ReadTransaction) -> tuple[dict[str, Any], ...]:
+    """The conditions of tasks that wait for a person: a question or error, a decision."""
+    lifecycles = view.lifecycles()
+    blocked = state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED)
+    deciding = state_names(lifecycles, lambda each: each.waits_for_person)
+    return ({"state": blocked, "blocked_by": ASKING}, {"state": deciding})
+
+
+def _most_urgent(view: ReadTransaction, where: Mapping[str, Any]) -> tuple[list[Row], int]:
+    """The matching tasks, by priority and age, and how many are left out."""
+    counts = view.count_by(Query("tasks", where), "priority")
+    rows: list[Row] = []
+    for priority in sorted(counts):
+        query = Query("tasks", {**where, "priority": priority}, "state_at")
+        if len(rows) < MAX_ROWS:
+            rows += view.page(query._replace(limit=MAX_ROWS - len(rows)))
+    return rows, sum(counts.values()) - len(rows)
+
+
+def _left_behind(view: ReadTransaction, within: Mapping[str, Any]) -> Iterator[Row]:
+    """Subtasks that ended without success, below tasks that wait for their subtasks."""
+    lifecycles = view.lifecycles()
+    blocked = state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED)
+    project = {name: value for name, value in within.items() if name == "project"}
+    where = {**project, "state": blocked, "blocked_by": "subtasks"}
+    waiting = view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
+    parents = {parent for parent, _ in view.children([row["id"] for row in waiting])}
+    if parents:
+        ended = state_names(lifecycles, _ended_badly)
+        where = {**within, "parent_id": sorted(parents), "state": ended}
+        yield from view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
+
+
+def _ended_badly(state: TaskState) -> bool:
+    """Whether the state is in the inbox only while a task above waits for the subtask."""
+    return state.ending in (Ending.FAILED, Ending.CANCELLED) and not state.waits_for_person
+
+
+def _unsettled(view: ReadTransaction, rows: Sequence[Row]) -> list[Row]:
+    """The rows without subtasks whose parent no longer waits for them."""
+    parents = {row["parent_id"] for row in rows if row["parent_id"]}
+    settled = {each for task, _ in view.tasks(sorted(parents)) for each in task.settled}
+    return [row for row in rows if row["id"] not in settled]
+
+
+def _is_wanted(row: Row, wanted: WaitingFilter) -> bool:
+    person = row["options"].get(ASSIGNED_TO)
+    if wanted.unassigned:
+        return person is None
+    return wanted.assigned_to in (None, person)
+
+
+def kinds_of(view: ReadTransaction, rows: Sequence[Row]) -> dict[str, str]:
+    """By task id, what the task needs from a person."""
+    lifecycles = view.lifecycles()
+    jobs = [row["job_id"] for row in rows if row["job_id"]]
+    failures = {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
+
+    def kind(row: Row) -> str:
+        lifecycle = lifecycles[row["lifecycle"]]
+        state = lifecycle.by_state[row["state"]]
+        if state.under_review:
+            return "review"
+        if row["state"] in lifecycle.terminal:
+            return "subtask"  # it has ended for good: only a dismissal settles it
+        if state.phase is Phase.BLOCKED and row["blocked_by"] in KIND_BY_REASON:
+            return KIND_BY_REASON[row["blocked_by"]]
+        return "quarantine" if failures.get(row["job_id"]) == "lost" else "failure"
+
+    return {row["id"]: kind(row) for row in rows}
+
+
+# ---- jobs without a task, refused submissions --------------------------------------------------
+
+
+def _questions(
+    view: ReadTransaction, caller: Caller, wanted: WaitingFilter
+) -> tuple[list[Row], int]:
+    """The open questions of jobs without a task, and how many more there are."""
+    kinds = [each for each, kind in KIND_BY_REASON.items() if kind in wanted.kinds]
+    if not kinds:
+        return [], 0
+    where = {**_present(intent=wanted.intent), "kind": kinds}
+    query = Query("questions", of_project(caller, where, wanted.project), "begun_at")
+    rows = list(view.page(query._replace(limit=MAX_ROWS)))
+    total = sum(view.count_by(query, "state").values())
+    return sorted(rows, key=lambda row: (row["priority"], row["begun_at"])), total - len(rows)
+
+
+def _refused(
+    view: ReadTransaction, caller: Caller, wanted: WaitingFilter
+) -> list[schemas.RefusedRow]:
+    rows = refused_rows(view, caller, wanted.project)
+    return [row for row in rows if wanted.intent in (None, row["intent"])]

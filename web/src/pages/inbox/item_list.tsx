@@ -1,0 +1,83 @@
+// The list of the inbox: its groups, and a checkbox for each item that can be decided with others.
+import { useRef } from "react";
+import { Link } from "../../router";
+import { plain } from "../../text";
+import { useReveal } from "../../ui/reveal";
+import { When } from "../../ui/when";
+import type { Group } from "./groups";
+import { KIND_WORDS, type Waiting } from "./kinds";
+import { inboxAddress } from "./settling";
+
+interface Props {
+  groups: readonly Group[];
+  open: Waiting;
+  chosen: ReadonlySet<string>;
+  onChoose: (id: string) => void;
+}
+
+export function ItemList({ groups, open, chosen, onChoose }: Props) {
+  return (
+    <div className="matters" data-scrolls>
+      {groups.map((group) => (
+        <section key={group.name} aria-label={plain(group.name) || "Waiting for you"}>
+          {group.name && (
+            <h2 className="group-name">
+              {plain(group.name)} <span className="count">{group.items.length}</span>
+            </h2>
+          )}
+          <ol>
+            {group.items.map((each) => (
+              <Item
+                key={each.id}
+                waiting={each}
+                current={each.id === open.id}
+                chosen={chosen.has(each.id)}
+                onChoose={onChoose}
+              />
+            ))}
+          </ol>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+interface ItemProps {
+  waiting: Waiting;
+  current: boolean;
+  chosen: boolean;
+  onChoose: (id: string) => void;
+}
+
+function Item({ waiting, current, chosen, onChoose }: ItemProps) {
+  const entry = useRef<HTMLLIElement>(null);
+  useReveal(entry, current);
+  const { assignedTo } = waiting;
+  const where = [waiting.project, waiting.intent, waiting.priority, assignedTo && `@${assignedTo}`];
+  return (
+    <li ref={entry} className="matter-entry" data-current={current}>
+      {"task" in waiting.about && (
+        <input
+          type="checkbox"
+          aria-label={`Select ${plain(waiting.title)}`}
+          checked={chosen}
+          onChange={() => onChoose(waiting.id)}
+        />
+      )}
+      <Link
+        to={inboxAddress(waiting.id)}
+        className="matter-link"
+        aria-current={current ? "true" : undefined}
+      >
+        <span className="matter-kind" data-kind={waiting.kind}>
+          {KIND_WORDS[waiting.kind]}
+        </span>
+        <span className="faint age">
+          <When at={waiting.since} />
+        </span>
+        <span className="matter-title">{plain(waiting.title)}</span>
+        <span className="faint matter-where">{plain(where.filter(Boolean).join(" · "))}</span>
+      </Link>
+    </li>
+  );
+}
