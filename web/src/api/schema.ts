@@ -74,6 +74,8 @@ export type Appearance = {
 export type Asked = {
   payload: unknown;
   acceptance_criteria: unknown;
+};
+
 export type AssignTaskBody = {
   person?: string | null;
 };
