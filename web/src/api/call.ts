@@ -81,17 +81,21 @@ async function problem(response: Response): Promise<Problem> {
   }
 }
 
-/** Ask for one operation. */
-export async function call<N extends Name>(name: N, takes: Takes<N>): Promise<Answers<N>> {
+/** Ask for one operation. A request with `keepalive` goes on when the page is left. */
+export async function call<N extends Name>(
+  name: N,
+  takes: Takes<N>,
+  how: Pick<RequestInit, "keepalive"> = {},
+): Promise<Answers<N>> {
   const method = ROUTES[name][0];
   const { url, rest } = address(name, takes as Record<string, unknown>);
   if (method === "GET" || method === "DELETE") {
-    return (await request(url + query(rest), { method })).json();
+    return (await request(url + query(rest), { method, ...how })).json();
   }
   const body = Object.keys(rest).length
     ? { body: JSON.stringify(rest), headers: { "Content-Type": "application/json" } }
     : {};
-  return (await request(url, { method, ...body })).json();
+  return (await request(url, { method, ...body, ...how })).json();
 }
 
 /** Exchange the code of a one-time link for a session's cookie. */

@@ -2,12 +2,18 @@
 // the entry as the place from which the Tab key goes on, and skip the rest of the page.
 import { type RefObject, useEffect } from "react";
 
-export function useReveal(entry: RefObject<HTMLElement | null>, chosen: boolean): void {
+/** `within` names the element that scrolls; without it, the entry's parent does. */
+export function useReveal(
+  entry: RefObject<HTMLElement | null>,
+  chosen: boolean,
+  within?: string,
+): void {
   useEffect(() => {
-    const list = entry.current?.parentElement;
-    if (!chosen || !entry.current || !list) return;
-    const [shown, own] = [list.getBoundingClientRect(), entry.current.getBoundingClientRect()];
-    if (own.top < shown.top) list.scrollTop -= shown.top - own.top;
-    else if (own.bottom > shown.bottom) list.scrollTop += own.bottom - shown.bottom;
-  }, [entry, chosen]);
+    const own = entry.current;
+    const list = within ? own?.closest(within) : own?.parentElement;
+    if (!chosen || !own || !list) return;
+    const [shown, place] = [list.getBoundingClientRect(), own.getBoundingClientRect()];
+    if (place.top < shown.top) list.scrollTop -= shown.top - place.top;
+    else if (place.bottom > shown.bottom) list.scrollTop += place.bottom - shown.bottom;
+  }, [entry, chosen, within]);
 }
