@@ -116,7 +116,6 @@ def fill(gateway: Installation) -> None:
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
     asking(gateway, owner)
     evidence(gateway)
-    reviewable(gateway)
     by_hand(gateway, owner)
     refused_submission(gateway)
     named(gateway, owner)
@@ -221,9 +220,9 @@ def wanted(
     """The operation with what the document gives as an example, for everything that there is."""
     owner = owner_of(gateway)
     content, media_type = _content(gateway, operation)
+    query = QUERIES.get(operation["operationId"])
     if "{session_id}" in path:
         gateway.session_of(gateway.token)
-    query = QUERIES.get(operation["operationId"])
     for target in targets(owner, path):
         asked = target if query is None else f"{target}?{urlencode(query)}"
         yield GeneratedRequest(method, asked, content, media_type)

@@ -16,6 +16,7 @@ import { TablesProvider } from "./ui/tables";
 const PAGES = [
   ["/inbox/:id", Inbox],
   ["/board", lazy(() => import("./pages/board/page"))],
+  ["/tasks/:id/review", lazy(() => import("./pages/review/page"))],
   ["/tasks/:id/:tab?", lazy(() => import("./pages/task/page"))],
   ["/jobs", lazy(() => import("./pages/jobs"))],
   ["/jobs/:id", lazy(() => import("./pages/job"))],

@@ -292,6 +292,10 @@ def _comment_text() -> Input:
     return Input("The text, in Markdown", "Handle the empty list.", longest=LONGEST_TEXT)
 
 
+def _diff_of_task() -> Input:
+    return Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256)
+
+
 def _file_of_diff() -> Input:
     return Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH)
 
@@ -322,6 +326,8 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("save_draft", "file"): _file_of_diff(),
     ("reply_to_comment", "text"): _comment_text(),
     ("own_reply", "text"): _comment_text(),
+    ("review_file", "diff"): _diff_of_task(),
+    ("mark_viewed", "diff"): _diff_of_task(),
     ("task_comments", "diff"): replace(
         INPUTS["diff"],
         meaning="The SHA-256 of the diff in which the places are; by default the one under review",

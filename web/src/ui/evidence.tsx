@@ -11,7 +11,7 @@ import { When } from "./when";
 
 const MAX_SHOWN = 2_000_000;
 
-function addressOf(item: Item): string {
+export function addressOf(item: Pick<Item, "run_id" | "file">): string {
   const file = item.file.split("/").map(encodeURIComponent).join("/");
   return `/api/runs/${encodeURIComponent(item.run_id)}/evidence/${file}`;
 }

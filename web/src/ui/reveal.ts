@@ -2,6 +2,7 @@
 // the entry as the place from which the Tab key goes on, and skip the rest of the page.
 import { type RefObject, useEffect } from "react";
 
+/** The element with `data-scrolls` around the entry scrolls; without one, its parent does. */
 export function useReveal(entry: RefObject<HTMLElement | null>, chosen: boolean): void {
   useEffect(() => {
     const list = entry.current?.closest("[data-scrolls]") ?? entry.current?.parentElement;

@@ -52,7 +52,11 @@ function Choice({ task, row, comment, first }: ChoiceProps) {
 }
 
 /** The rows of some events from the task's state, in the order of the table. */
-export function rowsFor(table: Lifecycle, task: Task, events: readonly string[]): LifecycleRow[] {
+export function rowsFor(
+  table: Lifecycle,
+  task: Pick<Task, "state">,
+  events: readonly string[],
+): LifecycleRow[] {
   return table.rows.filter((row) => row.source === task.state && events.includes(row.event));
 }
 

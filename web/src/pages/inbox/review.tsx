@@ -3,6 +3,7 @@ import { type FormEvent, useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { InboxTask, Lifecycle, Task } from "../../api/schema";
 import { eventWords } from "../../lifecycles";
+import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Trouble } from "../../ui/notes";
@@ -12,6 +13,9 @@ import { When } from "../../ui/when";
 import { Choices, RoundsUsed } from "./choices";
 import { may } from "./kinds";
 import { useDecision, useDraft } from "./settling";
+
+/** The evidence file whose lines can be commented on. */
+const DIFF = "changes.diff";
 
 export function Review({ task }: { task: InboxTask }) {
   const table = useTable(task.lifecycle);
@@ -96,6 +100,13 @@ function Work({ task }: { task: Task }) {
   const files = evidence.data?.items.filter((item) => !job || item.run_id.startsWith(`${job.id}-`));
   return (
     <>
+      {files?.some((item) => item.file === DIFF) && (
+        <p>
+          <Link className="button" to={linkTo.task(task.id, "review")}>
+            Review the changes line by line
+          </Link>
+        </p>
+      )}
       {summary && (
         <>
           <h3>Summary</h3>
@@ -115,7 +126,7 @@ function Work({ task }: { task: Task }) {
   );
 }
 
-function summaryOf(result: unknown): string | null {
+export function summaryOf(result: unknown): string | null {
   if (typeof result === "string") return result;
   const { summary, text } = (result ?? {}) as { summary?: unknown; text?: unknown };
   const words = summary ?? text;

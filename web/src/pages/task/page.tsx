@@ -19,6 +19,7 @@ const Plan = lazy(() => import("./graph"));
 
 const TABS = [
   ["", "Overview"],
+  ["review", "Review"],
   ["timeline", "Timeline"],
   ["plan", "Plan"],
   ["output", "Output"],

@@ -1,0 +1,439 @@
+"""The review page in real Chromium: comments on lines, drafts, rounds, verdicts, keys, a phone."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
+
+from tests.dashboard.conftest import PATIENCE_MS, sign_in
+from tests.dashboard.review_scene import ReviewScene, diff_of
+from tests.dashboard.test_accessibility import OF_COLOUR, flaws, wear
+from tests.e2e.installation import wait_until
+
+PHONE: ViewportSize = {"width": 375, "height": 740}
+LINES = [f"line {at}" for at in range(1, 61)]
+
+
+def text(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def changed(*numbers: int) -> str:
+    return text(*(f"{line} changed" if at in numbers else line for at, line in enumerate(LINES, 1)))
+
+
+@pytest.fixture(scope="module")
+def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReviewScene]:
+    made = ReviewScene(Path(tmp_path_factory.mktemp("review")))
+    made.prepare()
+    made.up()
+    yield made
+    made.kill()
+
+
+@pytest.fixture(scope="module")
+def simple() -> str:
+    """Two files, of which one has two hunks."""
+    before = {"app/a.txt": changed(), "app/b.py": "x = 1\n"}
+    return diff_of(before, {"app/a.txt": changed(5, 50), "app/b.py": "x = 2\n"})
+
+
+def opened(page: Page, detent: ReviewScene, task_id: str, query: str = "") -> Page:
+    page.goto(f"{detent.url}/tasks/{task_id}/review{query}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".loading, [aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def file(page: Page, path: str) -> Locator:
+    return page.get_by_role("region", name=path, exact=True)
+
+
+def number(page: Page, path: str, label: str) -> Locator:
+    """The number of a line: `Line 5, added`."""
+    return file(page, path).get_by_role("button", name=label, exact=True)
+
+
+def comment(page: Page, path: str, label: str, words: str) -> None:
+    """Comment on a line, as a draft."""
+    number(page, path, label).click()
+    page.get_by_role("button", name=re.compile("^Comment on line")).click()
+    page.keyboard.type(words)
+    expect(page.get_by_text("Saved as a draft")).to_be_visible()
+    page.get_by_role("button", name="Keep as draft").click()
+    expect(page.get_by_role("button", name="Keep as draft")).to_have_count(0)
+    expect(file(page, path).get_by_text(words)).to_be_visible()
+
+
+# ---- the story -------------------------------------------------------------------------------
+
+
+def test_three_comments_are_answered_in_the_next_round_and_resolved(
+    page: Page, detent: ReviewScene
+) -> None:
+    task_id = detent.fix()
+    opened(page, detent, task_id)
+    expect(page.get_by_role("heading", name="Round the total")).to_be_visible()
+    for asked in ("total() loses cents", "The result has two digits", "Rounded.", "$0.20"):
+        expect(page.get_by_role("main")).to_contain_text(asked)
+    comment(page, "shop.py", "Line 2, added", "Why not an integer?")
+    comment(page, "shop.py", "Line 5, added", "Two digits, please.")
+    comment(page, "notes.txt", "Line 1, added", "What is this for?")
+    page.get_by_role("button", name="Request changes (3)").click()
+    wait_until(lambda: detent.task(task_id)["rounds"] == 1, "changes are requested")
+    detent.wait_for(task_id, "ready")
+
+    expect(page.get_by_text("The task has a newer diff")).to_be_visible()
+    page.get_by_role("button", name="Show the current diff").click()
+    expect(page.get_by_text("Done, see shop.py.")).to_have_count(3)
+    # The comment is below its line, which is two lines further down.
+    thread = page.get_by_role("article", name=re.compile("on line 4$"))
+    expect(thread).to_contain_text("Why not an integer?")
+    # The line of the second comment has changed: it is outdated, with the line as it was.
+    outdated = page.get_by_role("article", name=re.compile("on line 5$"))
+    expect(outdated).to_contain_text("Outdated")
+    expect(outdated).to_contain_text("return round(result)")
+    for left in (2, 1, 0):
+        page.get_by_role("button", name="Resolve", exact=True).first.click()
+        words = f"{left} open comment" if left else "No open comments"
+        expect(page.get_by_role("region", name="Verdict")).to_contain_text(words)
+    page.get_by_role("button", name="Accept", exact=True).click()
+    detent.wait_for(task_id, "completed")
+    expect(page.get_by_text("No verdict is needed now.")).to_be_visible()
+    accepted = detent.last_event(task_id, "task_accepted")
+    assert accepted["data"]["diff"] == detent.get(f"/api/tasks/{task_id}/review")["diff"]["sha256"]
+
+
+def test_what_changed_since_a_round_is_shown(page: Page, detent: ReviewScene) -> None:
+    first = diff_of({"a.txt": changed(), "b.txt": "x\n"}, {"a.txt": changed(5), "b.txt": "y\n"})
+    second = diff_of({"a.txt": changed(), "b.txt": "x\n"}, {"a.txt": changed(5, 9), "b.txt": "y\n"})
+    task_id = detent.leave(first, second)
+    detent.next_round(task_id)
+    opened(page, detent, task_id)
+    expect(page.locator("section.review-file")).to_have_count(2)
+    page.get_by_label("Changes", exact=True).select_option(label="since round 1")
+    expect(page.locator("section.review-file")).to_have_count(1)
+    lines = file(page, "a.txt")
+    expect(lines.locator("tr[data-kind=added]")).to_have_count(1)
+    expect(lines.locator("tr[data-kind=added]")).to_contain_text("line 9 changed")
+    page.reload()
+    expect(page.locator("section.review-file")).to_have_count(1)
+
+
+# ---- drafts ----------------------------------------------------------------------------------
+
+
+def test_drafts_survive_a_reload_and_are_in_another_browser(
+    page: Page, browser: Browser, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    number(page, "app/a.txt", "Line 5, added").click()
+    page.keyboard.press("c")
+    page.keyboard.type("not finished")
+    expect(page.get_by_text("Saved as a draft")).to_be_visible()
+    page.reload()
+    draft = page.get_by_role("article", name="Draft on line 5")
+    expect(draft).to_contain_text("not finished")
+
+    other = browser.new_context()
+    other.set_default_timeout(PATIENCE_MS)
+    elsewhere = opened(sign_in(other.new_page(), detent), detent, task_id)
+    expect(elsewhere.get_by_role("article", name="Draft on line 5")).to_contain_text("not finished")
+    other.close()
+
+    draft.get_by_role("button", name="Edit").click()
+    page.get_by_label("Comment on line 5").fill("finished")
+    expect(page.get_by_text("Saved as a draft")).to_be_visible()
+    page.reload()
+    expect(draft).to_contain_text("finished")
+    draft.get_by_role("button", name="Delete").click()
+    expect(draft).to_have_count(0)
+    assert detent.get(f"/api/tasks/{task_id}/comments")["drafts"] == []
+    assert "comment_added" not in detent.events(task_id)
+
+
+def test_comments_are_posted_replied_to_resolved_and_reopened(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    number(page, "app/a.txt", "Line 3").click()
+    number(page, "app/a.txt", "Line 5, added").click(modifiers=["Shift"])
+    page.get_by_role("button", name="Comment on lines 3 to 5").click()
+    page.keyboard.type("Look: <b>here</b> and `there`\n```\nx < y\n```")
+    page.get_by_role("button", name="Post now").click()
+    thread = page.get_by_role("article", name=re.compile("on lines 3 to 5$"))
+    expect(thread).to_contain_text("<b>here</b> and there")
+    expect(thread.locator("code")).to_have_text("there")
+    expect(thread.locator("pre")).to_have_text("x < y")
+    assert detent.get(f"/api/tasks/{task_id}/comments")["drafts"] == []
+
+    thread.get_by_role("button", name="Reply").click()
+    page.keyboard.type("I agree.")
+    page.get_by_role("button", name="Reply now").click()
+    expect(thread.locator(".reply")).to_contain_text("I agree.")
+    thread.get_by_role("button", name="Resolve").click()
+    expect(thread).to_contain_text("Resolved")
+    expect(thread.locator(".reply")).to_have_count(0)
+    thread.get_by_role("button", name="Show (1 reply)").click()
+    expect(thread.locator(".reply")).to_have_count(1)
+    thread.get_by_role("button", name="Reopen").click()
+    expect(thread.get_by_role("button", name="Resolve")).to_be_visible()
+    (found,) = detent.get(f"/api/tasks/{task_id}/comments")["comments"]
+    assert (found["state"], found["anchor"]["start"], found["anchor"]["end"]) == ("open", 3, 5)
+
+
+# ---- verdicts --------------------------------------------------------------------------------
+
+
+def test_a_verdict_on_a_diff_that_has_changed_is_refused_with_the_files(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    before = {"app/a.txt": changed(), "app/b.py": "x = 1\n"}
+    newer = diff_of(before, {"app/a.txt": changed(5, 50), "app/b.py": "x = 3\n"})
+    task_id = detent.leave(simple, newer)
+    opened(page, detent, task_id)
+    expect(file(page, "app/b.py")).to_contain_text("x = 2")
+    detent.next_round(task_id)
+    expect(page.get_by_text("The task has a newer diff")).to_be_visible()
+    # What is read stays on the screen, and only that can be judged.
+    expect(file(page, "app/b.py")).to_contain_text("x = 2")
+    page.get_by_role("button", name="Accept", exact=True).click()
+    refused = page.get_by_role("region", name="Verdict").get_by_role("alert")
+    expect(refused).to_contain_text("The work has changed since you read it.")
+    expect(refused.get_by_role("listitem")).to_have_text(["app/b.py"])
+    assert detent.task(task_id)["state"] == "ready"
+    refused.get_by_role("button", name="Show the current diff").click()
+    expect(file(page, "app/b.py")).to_contain_text("x = 3")
+    page.get_by_role("button", name="Accept", exact=True).click()
+    detent.wait_for(task_id, "completed")
+
+
+def test_changes_without_any_comment_are_not_requested(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    page.get_by_role("button", name="Request changes", exact=True).click()
+    expect(page.get_by_role("region", name="Verdict").get_by_role("alert")).to_be_visible()
+    assert detent.task(task_id)["state"] == "ready"
+    page.get_by_label("Comment on the work as a whole").fill("Start again, please.")
+    page.get_by_role("button", name="Request changes", exact=True).click()
+    wait_until(lambda: detent.task(task_id)["rounds"] == 1, "changes are requested")
+
+
+def test_a_task_without_a_diff_shows_its_evidence(page: Page, detent: ReviewScene) -> None:
+    task_id = detent.submit("leave", {"diffs": []}, "blocked", "failed", title="Nothing")
+    opened(page, detent, task_id)
+    expect(page.get_by_text("There is no diff")).to_be_visible()
+    assert flaws(page) == []
+
+
+# ---- what is shown ---------------------------------------------------------------------------
+
+
+def test_hostile_names_and_contents_are_text(page: Page, detent: ReviewScene) -> None:
+    name = "<img src=x onerror=document.title='owned'>\u202etxt.py"
+    content = "</td><script>document.title = 'owned'</script>\n'&lt;b&gt;' \u202e evil\n"
+    markup = "**bold** <a href='javascript:alert(1)'>x</a> [y](javascript:alert(1))"
+    given = {"prompt": f"<h1>{markup}</h1>", "tests": {"passed": 2, "failed": 1}}
+    diff = diff_of({}, {name: content, "__proto__": "1\n", "a b/ü.md": "# <b>\n"})
+    task_id = detent.submit("leave", {"diffs": [diff], **given}, "ready", title="<b>title</b>")
+    opened(page, detent, task_id)
+    expect(page.get_by_role("heading", name="<b>title</b>")).to_be_visible()
+    shown = page.locator("section.review-file").filter(has_text="onerror")
+    expect(shown).to_contain_text("<img src=x onerror=document.title='owned'>\ufffdtxt.py")
+    expect(shown.locator(".code").first).to_contain_text("</td><script>document.title = 'owned'")
+    expect(shown.locator(".code").nth(1)).to_have_text("'&lt;b&gt;' \ufffd evil")
+    shown.get_by_role("button", name="Line 1, added").click()
+    page.keyboard.press("c")
+    page.keyboard.type(markup)
+    page.get_by_role("button", name="Post now").click()
+    expect(page.get_by_role("article", name=re.compile("^Comment"))).to_contain_text(markup)
+    assert page.locator("main img, main script, main b, main h1 b, article a").count() == 0
+    assert page.title() == "detent"
+    expect(page.get_by_text("1 failed, 2 tests passed")).to_be_visible()
+
+
+def test_the_diff_has_several_views(page: Page, detent: ReviewScene) -> None:
+    long = [f"row {at}" for at in range(900)]
+    before = {
+        "src/space.py": "if x:\n  y = 1\nz = 2\n",
+        "src/deep/er/only.py": "a = 1\n",
+        "package-lock.json": "{}\n",
+        "long.txt": text(*long),
+    }
+    after = {
+        "src/space.py": "if x:\n    y = 1\nz = 3\n",
+        "src/deep/er/only.py": "a = 1  # one\n",
+        "package-lock.json": '{"a": 1}\n',
+        "long.txt": text(*(f"{row}!" for row in long)),
+    }
+    task_id = detent.leave(diff_of(before, after))
+    opened(page, detent, task_id)
+    # Generated and long files are folded until they are wanted.
+    lock = file(page, "package-lock.json")
+    expect(lock.locator(".code")).to_have_count(0)
+    lock.get_by_role("button", name="Unfold package-lock.json").click()
+    expect(lock.locator(".code")).to_have_count(2)
+    expect(file(page, "long.txt").locator(".code")).to_have_count(0)
+    # Syntax has colours.
+    space = file(page, "src/space.py")
+    expect(space.locator(".hljs-keyword").first).to_have_text("if")
+    expect(space.locator("tr[data-kind=removed]")).to_have_count(2)
+    page.get_by_label("Hide white space changes").check()
+    expect(space.locator("tr[data-kind=removed]")).to_have_count(1)
+    page.get_by_role("button", name="Side by side").click()
+    expect(space.locator("table.split")).to_have_count(1)
+    page.reload()
+    expect(space.locator("table.split")).to_have_count(1)
+    expect(page.get_by_label("Hide white space changes")).to_be_checked()
+    page.get_by_label("Hide white space changes").uncheck()
+    page.get_by_role("button", name="Unified").click()
+    tree = page.get_by_role("navigation", name="Changed files")
+    expect(tree.get_by_role("button", name="deep/er")).to_be_visible()
+    tree.get_by_label("Filter files by name").fill("only")
+    expect(tree.get_by_role("link")).to_have_count(1)
+    tree.get_by_role("link").click()
+    expect(page).to_have_url(re.compile(r"file=src%2Fdeep%2Fer%2Fonly\.py"))
+    expect(file(page, "src/deep/er/only.py")).to_be_in_viewport()
+
+
+def test_viewed_files_are_folded_and_stay_viewed(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    file(page, "app/b.py").get_by_label("Viewed").check()
+    expect(file(page, "app/b.py").locator(".code")).to_have_count(0)
+    expect(page.get_by_text("2 files, 1 viewed")).to_be_visible()
+    wait_until(
+        lambda: detent.get(f"/api/tasks/{task_id}/review")["viewed"] == ["app/b.py"], "it is stored"
+    )
+    page.reload()
+    expect(page.get_by_text("2 files, 1 viewed")).to_be_visible()
+    expect(file(page, "app/b.py").get_by_label("Viewed")).to_be_checked()
+
+
+# ---- keys, phone, axe ------------------------------------------------------------------------
+
+
+def test_a_review_with_keys_alone(page: Page, detent: ReviewScene, simple: str) -> None:
+    task_id = detent.leave(simple, title="By keys")
+    opened(page, detent, task_id)
+    expect(file(page, "app/b.py").locator(".code").first).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next, previous file")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    focused = "() => document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(focused) == "Fold app/b.py"
+    page.keyboard.press("k")
+    assert page.evaluate(focused) == "Fold app/a.txt"
+    # To the lines of the file, and along them.
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "Line 2"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+ArrowDown")
+    expect(page.get_by_role("button", name="Comment on lines 3 to 4")).to_be_visible()
+    page.keyboard.press("c")
+    page.keyboard.type("jk? v, n: cep")  # letters that are keys elsewhere
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("article", name="Draft on lines 3 to 4")).to_contain_text(
+        "jk? v, n: cep"
+    )
+    page.get_by_role("button", name="Publish 1 draft").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article", name=re.compile("^Comment by"))).to_be_visible()
+    page.keyboard.press("n")
+    expect(page.get_by_role("article", name=re.compile("^Comment by"))).to_be_focused()
+    page.keyboard.press("v")
+    expect(file(page, "app/a.txt").get_by_label("Viewed")).to_be_checked()
+    page.get_by_role("button", name="Request changes (1)").focus()
+    page.keyboard.press("Enter")
+    wait_until(lambda: detent.task(task_id)["rounds"] == 1, "changes are requested")
+
+
+def test_the_next_item_of_the_inbox_is_one_key_away(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    first, second = detent.leave(simple), detent.leave(simple)
+    opened(page, detent, first)
+    waiting = [each["id"] for each in detent.get("/api/inbox")["items"]]
+    assert {first, second} <= set(waiting)
+    expect(page.get_by_role("link", name=re.compile(rf"^Inbox {len(waiting)}"))).to_be_visible()
+    page.keyboard.press("e")
+    expect(page).not_to_have_url(re.compile(first))
+    expect(page).to_have_url(re.compile(r"/tasks/.+/review$|/inbox/.+"))
+
+
+def test_the_page_is_opened_from_the_inbox_and_from_the_task(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    page.goto(f"{detent.url}/inbox/{task_id}")
+    page.get_by_role("link", name="Review the changes line by line").click()
+    expect(file(page, "app/a.txt")).to_be_visible()
+    page.get_by_role("link", name="Open the task").click()
+    page.get_by_role("navigation", name="Views of the task").get_by_role(
+        "link", name="Review"
+    ).click()
+    expect(file(page, "app/a.txt")).to_be_visible()
+
+
+@pytest.fixture
+def phone(browser: Browser, detent: ReviewScene) -> Iterator[Page]:
+    context: BrowserContext = browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True)
+    context.set_default_timeout(PATIENCE_MS)
+    yield sign_in(context.new_page(), detent)
+    context.close()
+
+
+def test_a_review_on_a_phone(phone: Page, detent: ReviewScene, simple: str) -> None:
+    task_id = detent.leave(simple)
+    opened(phone, detent, task_id)
+    number(phone, "app/a.txt", "Line 5, added").tap()
+    phone.get_by_role("button", name="Comment on line 5").tap()
+    phone.get_by_label("Comment on line 5").fill("on the way")
+    phone.get_by_role("button", name="Keep as draft").tap()
+    expect(phone.get_by_role("article", name="Draft on line 5")).to_be_visible()
+    assert phone.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    phone.get_by_text("2 files", exact=True).tap()
+    phone.get_by_role("link", name=re.compile("^b.py")).tap()
+    expect(file(phone, "app/b.py")).to_be_in_viewport()
+    assert flaws(phone) == []
+    phone.get_by_role("button", name="Request changes (1)").tap()
+    wait_until(lambda: detent.task(task_id)["rounds"] == 1, "changes are requested")
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_axe_finds_nothing(page: Page, detent: ReviewScene, simple: str, split: bool) -> None:
+    task_id = detent.leave(simple, tests={"passed": 4, "failed": 1})
+    opened(page, detent, task_id)
+    page.get_by_role("button", name="Side by side" if split else "Unified").click()
+    comment(page, "app/a.txt", "Line 5, added", "a draft")
+    page.get_by_role("button", name="Publish 1 draft").click()
+    expect(page.get_by_role("article", name=re.compile("^Comment by"))).to_be_visible()
+    comment(page, "app/b.py", "Line 1, added", "another draft")
+    number(page, "app/a.txt", "Line 6").click()
+    expect(page.get_by_role("button", name="Comment on line 6")).to_be_visible()
+    expect(file(page, "app/b.py").locator(".hljs-number").first).to_be_visible()
+    wear(page, "light")
+    assert flaws(page) == []
+    wear(page, "dark")
+    assert flaws(page, *OF_COLOUR) == []
+
+
+def test_the_page_scrolls_as_one(page: Page, detent: ReviewScene, simple: str) -> None:
+    """Nothing in the files has a scroll bar of its own."""
+    wide = diff_of({}, {"wide.txt": "x" * 4_000 + "\n", "tabs.txt": "\t" * 200 + "end\n"})
+    opened(page, detent, detent.leave(wide))
+    expect(page.locator(".code").first).to_be_visible()
+    inner = """() => [...document.querySelectorAll('.review-files *')].filter((each) =>
+        /auto|scroll/.test(getComputedStyle(each).overflow)).map((each) => each.className)"""
+    assert page.evaluate(inner) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,202 @@
+// The editor of a draft, which is saved on the server while it is typed, and the draft at rest.
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { call, type Problem, type Takes } from "../../api/call";
+import { plain } from "../../text";
+import { say } from "../../ui/toast";
+import { DraftSaver, type Saved } from "./draft_saver";
+import { type OwnDraft, placeWords } from "./notes_of_file";
+import { Prose } from "./prose";
+import { type ReviewActs, useReview } from "./review_context";
+
+const MAX_TEXT = 10_000;
+
+export function DraftBox({ draft }: { draft: OwnDraft }) {
+  const [editing, setEditing] = useState(draft.fresh && !draft.text);
+  const review = useReview();
+  const remove = async () => {
+    await attempt(() => call("delete_draft", { task_id: review.taskId, draft_id: draft.id }));
+    review.closeDraft(draft.id);
+    await review.refresh();
+  };
+  if (editing) {
+    const close = () => {
+      setEditing(false);
+      review.closeDraft(draft.id);
+    };
+    return <Editor draft={draft} onClose={close} onRemove={remove} />;
+  }
+  return (
+    <article className="note draft" aria-label={`Draft on ${wordsFor(draft)}`}>
+      <p className="note-head">
+        <span className="tag strong">Draft</span>
+        <span className="faint">only you see it</span>
+        <span className="row">
+          <button type="button" className="link-button" onClick={() => setEditing(true)}>
+            Edit
+          </button>
+          <button type="button" className="link-button" onClick={remove}>
+            Delete
+          </button>
+        </span>
+      </p>
+      <Prose text={draft.text} />
+    </article>
+  );
+}
+
+function wordsFor(draft: OwnDraft): string {
+  const place = draft.place ?? draft.outdated;
+  return place ? placeWords(place) : "a comment";
+}
+
+interface EditorProps {
+  draft: OwnDraft;
+  onClose: () => void;
+  onRemove: () => Promise<void>;
+}
+
+function Editor({ draft, onClose, onRemove }: EditorProps) {
+  const review = useReview();
+  const [text, setText] = useState(draft.text);
+  const [state, setState] = useState<Saved>({ kind: "saved" });
+  const [busy, setBusy] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one saver for the life of the editor
+  const saver = useMemo(() => new DraftSaver((given) => save(review, draft, given), setState), []);
+  useFlush(saver);
+  useEffect(() => field.current?.focus(), []);
+  const type = (given: string) => {
+    setText(given);
+    saver.type(given);
+  };
+  const close = async () => {
+    if (!text.trim()) return discard();
+    await saver.flush();
+    await review.refresh();
+    onClose();
+  };
+  const discard = async () => {
+    await saver.discard();
+    await onRemove();
+  };
+  const post = async () => {
+    if (!text.trim()) return;
+    setBusy(true);
+    await saver.discard();
+    if (await attempt(() => postNow(review, draft, text))) await onRemove();
+    setBusy(false);
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "Escape") void close();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void close();
+  };
+  const isReply = draft.replyTo !== null;
+  return (
+    <div className="note draft editing">
+      <label className="field">
+        <span>{isReply ? "Reply" : `Comment on ${wordsFor(draft)}`}</span>
+        <textarea
+          ref={field}
+          className="input"
+          rows={3}
+          maxLength={MAX_TEXT}
+          value={text}
+          onChange={(event) => type(event.target.value)}
+          onBlur={() => void saver.flush()}
+          onKeyDown={press}
+        />
+      </label>
+      <div className="row wrap">
+        <SaveState state={state} empty={!text} again={() => void saver.flush()} />
+        <button type="button" className="button small" disabled={busy} onClick={discard}>
+          Discard
+        </button>
+        <button
+          type="button"
+          className="button small"
+          disabled={busy || !text.trim()}
+          onClick={post}
+        >
+          {isReply ? "Reply now" : "Post now"}
+        </button>
+        <button
+          type="button"
+          className="button small primary"
+          disabled={busy || !text.trim()}
+          onClick={close}
+        >
+          Keep as draft
+        </button>
+      </div>
+    </div>
+  );
+}
+
+function SaveState({ state, empty, again }: { state: Saved; empty: boolean; again: () => void }) {
+  if (state.kind === "unsaved") {
+    return (
+      <span className="bad-text grow" role="alert">
+        Not saved: {plain(state.problem.message)}{" "}
+        <button type="button" className="link-button" onClick={again}>
+          Try again
+        </button>
+      </span>
+    );
+  }
+  const words = state.kind === "saving" ? "Saving…" : empty ? "" : "Saved as a draft";
+  return (
+    <span className="faint grow" role="status">
+      {words}
+    </span>
+  );
+}
+
+/** What is typed is saved when the page is left or hidden, too. */
+function useFlush(saver: DraftSaver): void {
+  useEffect(() => {
+    const flush = () => void saver.flush();
+    addEventListener("pagehide", flush);
+    document.addEventListener("visibilitychange", flush);
+    return () => {
+      removeEventListener("pagehide", flush);
+      document.removeEventListener("visibilitychange", flush);
+      flush();
+    };
+  }, [saver]);
+}
+
+/** A request that outlives the page. */
+const LASTING = true;
+
+function save(review: ReviewActs, draft: OwnDraft, text: string): Promise<unknown> {
+  const own = { task_id: review.taskId, draft_id: draft.id };
+  if (!text.trim()) return call("delete_draft", own, LASTING).catch(forgiveMissing);
+  if (draft.replyTo) return call("save_draft", { ...own, text, reply_to: draft.replyTo }, LASTING);
+  const anchor = draft.place
+    ? { ...draft.place, diff: review.diff }
+    : (draft.outdated as NonNullable<OwnDraft["outdated"]>);
+  const { diff, file, side, start, end } = anchor;
+  return call("save_draft", { ...own, text, diff, file, side, start, end }, LASTING);
+}
+
+function forgiveMissing(problem: Problem): void {
+  if (problem.status !== 404) throw problem;
+}
+
+function postNow(review: ReviewActs, draft: OwnDraft, text: string): Promise<unknown> {
+  const task_id = review.taskId;
+  if (draft.replyTo) return call("reply_to_comment", { task_id, comment_id: draft.replyTo, text });
+  const comment = { task_id, diff: review.diff, ...draft.place!, text };
+  return call("add_comment", comment as Takes<"add_comment">);
+}
+
+/** Whether a call succeeded; else the reason is shown. */
+export async function attempt(verb: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await verb();
+    return true;
+  } catch (problem) {
+    say(plain((problem as Problem).message), { bad: true });
+    return false;
+  }
+}

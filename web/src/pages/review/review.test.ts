@@ -1,0 +1,253 @@
+import hljs from "highlight.js/lib/core";
+import python from "highlight.js/lib/languages/python";
+import { describe, expect, test, vi } from "vitest";
+import type { Comment, DiffFile, ReviewHunk, ReviewLine } from "../../api/schema";
+import {
+  blocks,
+  changedSpans,
+  type Row,
+  splitRows,
+  unifiedRows,
+  withFolds,
+  withoutSpaceChanges,
+} from "./diff_rows";
+import { DraftSaver } from "./draft_saver";
+import { type FileLines, FileLoader } from "./file_loader";
+import { fileTree, inTreeOrder, matching } from "./file_tree";
+import { languageOf } from "./highlighter";
+import { below, grouped, inPageOrder, ownDrafts, placeWords } from "./notes_of_file";
+import { testCounts } from "./test_counts";
+import { pieces, readTokens } from "./tokens";
+
+/** A hunk from lines with their signs. */
+function hunk(...texts: string[]): ReviewHunk {
+  let [before, after] = [0, 0];
+  const lines = texts.map((text): ReviewLine => {
+    const kind = text[0] === "+" ? "added" : text[0] === "-" ? "removed" : "context";
+    return {
+      kind,
+      text: text.slice(1),
+      before: kind === "added" ? null : ++before,
+      after: kind === "removed" ? null : ++after,
+      no_newline: false,
+    };
+  });
+  const counts = { before_count: before, after_count: after };
+  return { before_start: 1, after_start: 1, ...counts, heading: "", lines };
+}
+
+const shape = (rows: readonly Row[]) =>
+  rows.flatMap((row) =>
+    row.kind === "line" ? [[row.left?.text ?? null, row.right?.text ?? null]] : [],
+  );
+
+describe("rows", () => {
+  test("unified: one line a row; side by side: what replaced what", () => {
+    const hunks = [hunk(" a", "-b", "-c", "+B", " d", "-e", "+E", "+F")];
+    expect(shape(unifiedRows(hunks))).toEqual([
+      ["a", "a"],
+      ["b", null],
+      ["c", null],
+      [null, "B"],
+      ["d", "d"],
+      ["e", null],
+      [null, "E"],
+      [null, "F"],
+    ]);
+    expect(shape(splitRows(hunks))).toEqual([
+      ["a", "a"],
+      ["b", "B"],
+      ["c", null],
+      ["d", "d"],
+      ["e", "E"],
+      [null, "F"],
+    ]);
+  });
+  test("lines that differ in white space alone become context; hunks without more are left out", () => {
+    const [shown] = withoutSpaceChanges([hunk("-a", "-  b", "-c", "+b", "+ C", "+ d")]);
+    expect(shown!.lines.map((line) => [line.kind, line.text, line.before, line.after])).toEqual([
+      ["removed", "a", 1, null],
+      ["context", "b", 2, 1],
+      ["removed", "c", 3, null],
+      ["added", " C", null, 2],
+      ["added", " d", null, 3],
+    ]);
+    expect(withoutSpaceChanges([hunk(" a", "-\tb", "+  b")])).toEqual([]);
+  });
+  test("long runs of context are folded, unless they are opened or have a comment", () => {
+    const lines = Array.from({ length: 40 }, (_, at) => ` ${at}`);
+    const rows = unifiedRows([hunk("-x", ...lines, "+y")]);
+    const folded = withFolds(rows, new Set(), () => false);
+    const fold = folded.find((row) => row.kind === "fold");
+    expect(fold?.rows.length).toBe(32);
+    expect(withFolds(rows, new Set([fold!.key]), () => false)).toEqual(rows);
+    expect(withFolds(rows, new Set(), (row) => row.right?.after === 20)).toEqual(rows);
+    expect(blocks(rows, 20).map((block) => block.length)).toEqual([20, 20, 3]);
+  });
+  test("the part that differs is named only where the lines have much in common", () => {
+    const one = hunk("-let a = 1;", "+let a = 22;", " x", "-foo", "+something else");
+    const spans = changedSpans([one]);
+    expect([...spans.values()]).toEqual([
+      [8, 9],
+      [8, 10],
+    ]);
+  });
+});
+
+describe("tokens", () => {
+  test("what the highlighter answers is read back as the same text", () => {
+    hljs.registerLanguage("python", python);
+    const text = 'def f(a):\n    """<b>&amp;\n    x"""\n    return "a" < 1 & \'c\'';
+    const lines = readTokens(hljs.highlight(text, { language: "python" }).value);
+    expect(lines.map((line) => line.map(([, part]) => part).join("")).join("\n")).toBe(text);
+    expect(lines[0]![0]).toEqual(["hljs-keyword", "def"]);
+    // The class goes on in the next line.
+    expect(lines[2]![0]![0]).toBe("hljs-string");
+  });
+  test("markup that the highlighter never writes stays text", () => {
+    expect(readTokens('<img src="x">&bogus;')).toEqual([[[null, '<img src="x">&bogus;']]]);
+  });
+  test("pieces are cut at the changed part", () => {
+    expect(
+      pieces(
+        [
+          ["k", "return"],
+          [null, " one"],
+        ],
+        [4, 8],
+      ),
+    ).toEqual([
+      { kind: "k", text: "retu", changed: false },
+      { kind: "k", text: "rn", changed: true },
+      { kind: null, text: " o", changed: true },
+      { kind: null, text: "ne", changed: false },
+    ]);
+  });
+  test("languages by the name of a file", () => {
+    expect(
+      ["a/b.py", "Dockerfile", "x/Makefile", "a.tsx", "LICENSE", ".env"].map(languageOf),
+    ).toEqual(["python", "dockerfile", "makefile", "typescript", null, null]);
+  });
+});
+
+const file = (path: string): DiffFile => ({ path }) as DiffFile;
+
+describe("files", () => {
+  test("a tree with directories first and single entries joined", () => {
+    const files = ["z.py", "src/app/b.py", "src/app/a.py", "docs/x.md"].map(file);
+    expect(fileTree(files).map((entry) => entry.name)).toEqual(["docs", "src/app", "z.py"]);
+    expect(inTreeOrder(files).map((each) => each.path)).toEqual([
+      "docs/x.md",
+      "src/app/a.py",
+      "src/app/b.py",
+      "z.py",
+    ]);
+    expect(matching(files, "APP/").length).toBe(2);
+  });
+  test("strange names are names", () => {
+    const files = ["__proto__/constructor", "../x", "/abs", "a//b"].map(file);
+    expect(inTreeOrder(files).length).toBe(4);
+  });
+  test("files in view are loaded before the rest, each once", async () => {
+    const asked: string[] = [];
+    const answers: (() => void)[] = [];
+    const read = (path: string) =>
+      new Promise<FileLines>((resolve) => {
+        asked.push(path);
+        answers.push(() => resolve({ hunks: [], truncated: false }));
+      });
+    const loader = new FileLoader(read, ["a", "b", "c"]);
+    loader.want("c");
+    loader.want("c");
+    expect(asked).toEqual(["c"]);
+    answers[0]!();
+    await vi.waitFor(() => expect(asked).toEqual(["c", "a"]));
+    loader.want("b");
+    expect(asked).toEqual(["c", "a", "b"]);
+    expect(loader.look("c")).toEqual({ file: { hunks: [], truncated: false } });
+  });
+});
+
+describe("comments", () => {
+  const comment = (id: string, end: number, path: string | null): Comment =>
+    ({
+      id,
+      place: path && { file: path, side: "after", start: end, end },
+      state: "open",
+    }) as Comment;
+  test("by file and line; the rest is outdated, or about the whole file", () => {
+    const comments = [comment("1", 9, "a"), comment("2", 4, "a"), comment("3", 1, null)];
+    const found = grouped({ diff: "d", comments, drafts: [] }, []);
+    expect(found.outdated.map((each) => each.id)).toEqual(["3"]);
+    const { at, rest } = below(found.byFile.get("a")!, new Set(["after:9"]));
+    expect(at.get("after:9")!.comments[0]!.id).toBe("1");
+    expect(rest.comments[0]!.id).toBe("2");
+    expect(inPageOrder(found, [{ path: "a" }])).toEqual(["3", "2", "1"]);
+  });
+  test("a draft that was just opened and then stored is one draft", () => {
+    const place = { file: "a", side: "after", start: 1, end: 1 } as const;
+    const opened = { id: "x", text: "", replyTo: null, place, outdated: null, fresh: true };
+    const stored = { id: "x", at: "", text: "t", reply_to: null, anchor: null, place };
+    expect(ownDrafts([stored], [opened])).toEqual([{ ...opened, text: "t" }]);
+  });
+  test("words for a place", () => {
+    const words = (start: number, end: number, side: "before" | "after") =>
+      placeWords({ start, end, side });
+    expect([words(0, 0, "after"), words(3, 3, "after"), words(3, 5, "before")]).toEqual([
+      "the file",
+      "line 3",
+      "lines 3 to 5 (before)",
+    ]);
+  });
+});
+
+describe("saving while typing", () => {
+  test("the last text is saved last, one request at a time", async () => {
+    vi.useFakeTimers();
+    const sent: string[] = [];
+    const states: string[] = [];
+    const answers: (() => void)[] = [];
+    const send = (text: string) =>
+      new Promise<void>((resolve) => {
+        sent.push(text);
+        answers.push(resolve);
+      });
+    const saver = new DraftSaver(send, (state) => states.push(state.kind));
+    saver.type("a");
+    saver.type("ab");
+    await vi.advanceTimersByTimeAsync(1_000);
+    saver.type("abc");
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(sent).toEqual(["ab"]);
+    answers[0]!();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(sent).toEqual(["ab", "abc"]);
+    answers[1]!();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(states.at(-1)).toBe("saved");
+    vi.useRealTimers();
+  });
+  test("what could not be saved is sent again", async () => {
+    let refused = true;
+    const send = vi.fn(async () => {
+      if (refused) throw new Error("no");
+    });
+    const states: string[] = [];
+    const saver = new DraftSaver(send, (state) => states.push(state.kind));
+    saver.type("a");
+    await saver.flush();
+    expect(states).toEqual(["saving", "unsaved"]);
+    refused = false;
+    await saver.flush();
+    expect(states.at(-1)).toBe("saved");
+  });
+});
+
+test("counts of tests in the forms that tools write", () => {
+  expect(testCounts('{"passed": 41, "failed": 2}')).toEqual({ passed: 41, failed: 2 });
+  expect(testCounts('{"summary": {"passed": 3}}')).toEqual({ passed: 3, failed: 0 });
+  const junit = '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"></testsuite>';
+  expect(testCounts(junit)).toEqual({ passed: 2, failed: 2 });
+  expect(testCounts("= 1 failed, 7 passed in 2s =")).toEqual({ passed: 7, failed: 1 });
+  expect(testCounts("nothing here")).toBeNull();
+});

@@ -1,0 +1,174 @@
+// The bar with the verdict: request changes, accept, or an event of the task's own lifecycle.
+// A verdict names the diff that was read; if the task has another one by now, it is refused.
+import { useState } from "react";
+import { call, type Problem } from "../../api/call";
+import { client, useRead } from "../../api/hooks";
+import type { Review } from "../../api/schema";
+import { eventLabel } from "../../lifecycles";
+import { plain, plural } from "../../text";
+import { Trouble } from "../../ui/notes";
+import { useTable } from "../../ui/tables";
+import { say } from "../../ui/toast";
+import { rowsFor, weight } from "../inbox/choices";
+import { titleOf } from "../inbox/kinds";
+
+interface Props {
+  review: Review;
+  drafts: number;
+  openComments: number;
+  /** Show the diff that is under review now. */
+  onReload: () => void;
+  onNext: () => void;
+}
+
+export function Verdict({ review, drafts, openComments, onReload, onNext }: Props) {
+  const why = useRead("why", { task_id: review.task_id });
+  const table = useTable(review.lifecycle);
+  const [comment, setComment] = useState("");
+  // On a phone only the counts and the verdicts are shown at first.
+  const [more, setMore] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const current = why.data?.id === review.task_id ? why.data : null;
+  const may = (action: string) => current?.actions.includes(action) ?? false;
+  const own = { task_id: review.task_id, comment: comment.trim() || null };
+  const diff = review.diff?.sha256 ?? null;
+  const act = async (word: string, verb: () => Promise<unknown>) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await verb();
+      say(`${word}: ${plain(titleOf(review))}`);
+      setComment("");
+    } catch (refused) {
+      setProblem(refused as Problem);
+    }
+    await client.invalidateQueries();
+    setBusy(false);
+  };
+  const reload = () => {
+    setProblem(null);
+    onReload();
+  };
+  const rows = rowsFor(table, review, current?.events ?? []);
+  const decides = may("accept") || may("reject") || rows.length > 0;
+  return (
+    <section className="review-verdict" aria-label="Verdict">
+      {problem && <Refused problem={problem} onReload={reload} />}
+      <div className="row wrap" data-more={more || undefined}>
+        <p className="verdict-counts">{countWords(drafts, openComments)}</p>
+        <button
+          type="button"
+          className="link-button more-button"
+          aria-expanded={more}
+          onClick={() => setMore(!more)}
+        >
+          {more ? "Less" : "More"}
+        </button>
+        {decides && (
+          <input
+            className="input grow"
+            aria-label="Comment on the work as a whole"
+            placeholder="Comment on the work as a whole"
+            maxLength={10_000}
+            value={comment}
+            onChange={(event) => setComment(event.target.value)}
+          />
+        )}
+        {drafts > 0 && (
+          <button
+            type="button"
+            className="button publish"
+            disabled={busy}
+            onClick={() => act("Published", () => call("publish_drafts", { task_id: own.task_id }))}
+          >
+            Publish {plural(drafts, "draft")}
+          </button>
+        )}
+        {may("reject") && (
+          <button
+            type="button"
+            className="button danger"
+            data-key="reject"
+            disabled={busy}
+            onClick={() =>
+              act("Changes requested", () => call("request_changes", { ...own, diff }))
+            }
+          >
+            Request changes{toHandBack(drafts + openComments)}
+          </button>
+        )}
+        {may("accept") && (
+          <button
+            type="button"
+            className="button primary"
+            data-key="accept"
+            disabled={busy}
+            onClick={() => act("Accepted", () => call("accept_task", { ...own, diff }))}
+          >
+            Accept
+          </button>
+        )}
+        {rows.map((row) => (
+          <button
+            key={row.event}
+            type="button"
+            className={`button ${weight(table, row)}`}
+            title={plain(row.why)}
+            disabled={busy}
+            onClick={() =>
+              act(eventLabel(row.event), () =>
+                call("send_event", { ...own, event: row.event, diff }),
+              )
+            }
+          >
+            {eventLabel(row.event)}
+          </button>
+        ))}
+        {current && !decides && (
+          <>
+            <p className="faint grow">No verdict is needed now.</p>
+            <button type="button" className="button" onClick={onNext}>
+              Next in the inbox <kbd>e</kbd>
+            </button>
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+const toHandBack = (count: number) => (count ? ` (${count})` : "");
+
+function countWords(drafts: number, open: number): string {
+  const words = [drafts && plural(drafts, "draft"), open && plural(open, "open comment")];
+  return words.filter(Boolean).join(", ") || "No open comments";
+}
+
+function Refused({ problem, onReload }: { problem: Problem; onReload: () => void }) {
+  if (problem.code !== "diff_changed") return <Trouble problem={problem} />;
+  const files = Array.isArray(problem.details.files) ? problem.details.files.map(String) : [];
+  return (
+    <div className="trouble" role="alert">
+      <p>
+        <strong>The work has changed since you read it.</strong> The verdict was not recorded.
+        {files.length > 0 && " These files differ from what is shown here:"}
+      </p>
+      {files.length > 0 && (
+        <ul className="differing">
+          {files.slice(0, MAX_NAMED).map((file) => (
+            <li key={file}>
+              <code>{plain(file)}</code>
+            </li>
+          ))}
+          {files.length > MAX_NAMED && <li>and {files.length - MAX_NAMED} more</li>}
+        </ul>
+      )}
+      <button type="button" className="button" onClick={onReload}>
+        Show the current diff
+      </button>
+    </div>
+  );
+}
+
+const MAX_NAMED = 10;
