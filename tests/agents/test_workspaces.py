@@ -118,7 +118,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert "detent/task-1" in git(repo, "branch", "--list", "detent/*")
     again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = None\n"
-    assert b"+broken = None" in again.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    assert b"+broken = None" in again.snapshot(ENVIRONMENT, tmp_path / "i.part", list).changes
 
 
 def test_a_broken_repository_is_a_clear_failure(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class App:
         Options: `retry`, `timeout_s`, `idle_timeout_s`, `queue_timeout_s`, `job_timeout_s`,
         `concurrency_key`, `capabilities_required`, `label_selector`, `avoid`, `hold_resource_s`,
         `acquire_timeout_s`, `max_retries`, `critic`, `requires_evidence`, `on_budget_exceeded`,
-        `workspace`, `max_rounds`.
+        `workspace`, `max_rounds`, `on_accept`, `target_branch`, `push_remote`.
         """
         return Register(self, name, options)
 

@@ -13,7 +13,7 @@ from detent.operations import schemas, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.text_fields import reason_from, text, texts
-from detent.submission.options import options_from
+from detent.submission.options import check_action, for_lifecycle, options_from
 from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
@@ -86,10 +86,17 @@ def cancel_task(
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/accept")
 def accept_task(
-    core: Core, caller: Caller, *, task_id: str, comment: str | None = None, seen: int | None = None
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    comment: str | None = None,
+    seen: int | None = None,
+    without_action: bool = False,
 ) -> schemas.Moved:
-    """Accept a task that waits for review."""
-    return _done(core, caller, c.AcceptTask(task_id, comment, seen))
+    """Accept a task that waits for review. A declared action (merge, push) runs first."""
+    command = c.AcceptTask(task_id, comment, seen, without_action=without_action)
+    return _done(core, caller, command)
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/reject")
@@ -191,9 +198,11 @@ def edit_task(
         changes["priority"] = priority_from(priority).value
     if options is not None:
         with core.store.read() as view:
-            policy = view.lifecycles()[task.lifecycle].policy
-        edited = {**task.options, **options_from({}, options, policy)}
-        changes["options"] = with_steps(edited, task.intent, core.known_intents())
+            lifecycle = view.lifecycles()[task.lifecycle]
+        edited = {**task.options, **options_from({}, options, lifecycle.policy)}
+        check_action(edited, "options")
+        fitting = for_lifecycle(edited, options, lifecycle)
+        changes["options"] = with_steps(fitting, task.intent, core.known_intents())
     fields = (*EDITABLE, "max_budget_usd")
     if not changes and max_budget_usd is None:
         raise Invalid(

@@ -26,6 +26,7 @@ from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.kernel.acceptance import conflicts_in, is_acceptance
 from detent.program_log import about
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, HeldPlan, PlanWork, Runner
@@ -279,7 +280,7 @@ def resolve(
         run_id,
         intent,
         files(run_id),
-        runner=runners.of(intent),
+        runner=runners.acceptance if is_acceptance(job) else runners.of(intent),
         payload=held.payload,
         attempt=job.attempt,
     )
@@ -366,8 +367,11 @@ def normalise(run: ActiveRun, report: c.Report | None, client: EngineClient) -> 
 def _finished_anyway(run: ActiveRun, report: c.Report | None) -> bool:
     """Whether a function returned although the worker stops: then its result counts.
 
-    The exit of a command proves nothing: it may have ended because of the stop.
+    The exit of a command proves nothing: it may have ended because of the stop. An acceptance that
+    was carried out counts in any case.
     """
+    if is_acceptance(run.held.job) and run.stopped is not Stop.LOST:
+        return isinstance(report, c.CompleteRun) and not conflicts_in(report.result)
     return (
         run.stopped is Stop.HAND_BACK
         and isinstance(report, c.CompleteRun | c.SuspendRun)

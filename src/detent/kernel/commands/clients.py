@@ -107,12 +107,16 @@ class CancelTask(TaskCommand):
 
 @value
 class AcceptTask(TaskCommand):
-    """Accept the result of a task under review."""
+    """Accept the result of a task under review; an action that its options declare runs first."""
 
     task_id: str
     comment: str | None = None
     #: The version of the task that the reviewer saw. If it has changed, the command is refused.
     seen: int | None = None
+    #: The SHA-256 of the diff that the reviewer saw.
+    diff: str | None = None
+    #: Accept it without the declared action.
+    without_action: bool = False
 
 
 @value

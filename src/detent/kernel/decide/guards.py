@@ -1,11 +1,12 @@
 """Checks that several decisions share: the grant, who may decide, open questions, dependencies."""
 
 from detent.errors import Forbidden, Invalid, Refused
+from detent.kernel.acceptance import ACCEPTANCE, is_acceptance
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
-from detent.kernel.predicates import failed_dependencies
+from detent.kernel.predicates import ENDED_JOB, failed_dependencies
 from detent.kernel.wait_kinds import PEOPLE
 from detent.kernel.world import RUNS
 
@@ -71,6 +72,20 @@ def seen(draft: Draft, task: Task, version: int | None) -> None:
             f"Task {task.id} has changed: version {version} was reviewed, it is now version {now}.",
             code="version_conflict",
             hint="Show the task again and review its current version.",
+        )
+
+
+def not_while_accepting(draft: Draft, task: Task) -> None:
+    """Refuse a second verdict while the action of the first one is in the queue or runs."""
+    job = draft.job_of(task)
+    if job is not None and is_acceptance(job) and job.state not in ENDED_JOB:
+        verdict = job.options[ACCEPTANCE]
+        raise Refused(
+            f"Task {task.id} was accepted by {verdict['by']}, and its action ({verdict['action']}) "
+            "has not ended.",
+            code="already_accepted",
+            hint="Wait until it has ended: `detent why` shows its progress.",
+            details={"by": verdict["by"], "action": verdict["action"]},
         )
 
 

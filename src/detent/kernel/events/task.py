@@ -88,8 +88,24 @@ class TaskCancelled(Event):
 
 
 @event("task")
-class TaskAccepted(Event):
+class TaskAccepting(Event):
+    """A person has accepted the result, and the declared action (merge, push) must run first.
+
+    `diff` is the SHA-256 of the reviewed diff; `job_id` is the new job, whose work is the action.
+    """
+
+    job_id: str
     comment: str | None = None
+    diff: str | None = None
+
+
+@event("task")
+class TaskAccepted(Event):
+    """`by` is the person who accepted, if a worker wrote the event after the declared action."""
+
+    comment: str | None = None
+    diff: str | None = None
+    by: str | None = None
 
 
 @event("task")

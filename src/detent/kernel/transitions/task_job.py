@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.acceptance import options_of_job
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
@@ -50,6 +51,20 @@ def create_job(draft: Draft, record: e.Record) -> None:
         options=task.options,
     )
     draft.emit(cast(str, task.job_id), created)
+
+
+def create_acceptance_job(draft: Draft, record: e.Record) -> None:
+    """Create the job that carries out the action of a verdict; it has no plan and no limits."""
+    task, event = draft.task(record.stream), cast(e.TaskAccepting, record.event)
+    created = e.JobCreated(
+        project=task.project,
+        intent=task.intent,
+        priority=task.priority,
+        root_id=task.root_id,
+        task_id=task.id,
+        options=options_of_job(task, record.actor, event.comment, event.diff),
+    )
+    draft.emit(event.job_id, created)
 
 
 def requeue_job(draft: Draft, record: e.Record) -> None:

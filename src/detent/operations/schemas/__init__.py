@@ -94,6 +94,7 @@ from detent.operations.schemas.webhooks_schema import (
     Webhooks,
 )
 from detent.operations.schemas.work_schema import (
+    Acceptance,
     Acted,
     ActedOn,
     Added,
@@ -131,6 +132,7 @@ from detent.operations.schemas.work_schema import (
 )
 
 __all__ = [
+    "Acceptance",
     "Acted",
     "ActedOn",
     "Added",

@@ -223,9 +223,9 @@ class AgentRun:
         if workspace.mode == WORKTREE:
             index = self.run.files.path / "index.part"
             environment = self.setting.plain_environment()
-            changes = workspace.changes(environment, index, self.setting.confined)
-            if changes:
-                self.run.files.keep(CHANGES, changes)
+            found = workspace.snapshot(environment, index, self.setting.confined)
+            if found.changes:
+                self.run.files.keep(CHANGES, found.changes)
         report_evidence(self.run, self.client)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:
