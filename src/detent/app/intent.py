@@ -45,7 +45,11 @@ class IntentOwner(Protocol):
     def submit_prepared(self, prepared: PreparedSubmission, **fields: Any) -> Handle[Any]: ...
 
     def context(
-        self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
+        self,
+        intent: str,
+        actor: c.Actor,
+        options: Mapping[str, Any] | None = None,
+        lifecycle: str | None = None,
     ) -> Context: ...
 
     def installation(self) -> Core: ...

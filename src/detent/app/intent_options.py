@@ -22,7 +22,10 @@ from detent.submission.options import (
 #: The intent whose jobs bring their own plan. Every app has it.
 PLAN = "plan"
 #: The options about reviews, which have the names and values that they have in a submission.
-REVIEW = ("max_rounds", "on_accept", "target_branch", "push_remote")
+REVIEW = (
+    *("max_rounds", "on_accept", "target_branch", "push_remote"),
+    *("acceptance_criteria", "checker", "checker_may_accept"),
+)
 #: How many plan steps of one job run in parallel.
 PARALLEL_STEPS = 4
 
@@ -127,6 +130,8 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
         if each in options:
             OPTIONS[each].check(options[each], f"{where}: {each}")
     check_action(options, where)
+    if options.get("checker") == name:
+        raise document_fields.wrong(f"{where}: checker", "another intent", name)
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")

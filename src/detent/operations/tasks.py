@@ -13,7 +13,12 @@ from detent.operations import schemas, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.text_fields import reason_from, text, texts
-from detent.submission.options import check_action, for_lifecycle, options_from
+from detent.submission.options import (
+    check_action,
+    check_checker,
+    for_lifecycle,
+    options_from,
+)
 from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
@@ -201,6 +206,7 @@ def edit_task(
             lifecycle = view.lifecycles()[task.lifecycle]
         edited = {**task.options, **options_from({}, options, lifecycle.policy)}
         check_action(edited, "options")
+        check_checker(edited, options, task.intent, core.known_intents())
         fitting = for_lifecycle(edited, options, lifecycle)
         changes["options"] = with_steps(fitting, task.intent, core.known_intents())
     fields = (*EDITABLE, "max_budget_usd")

@@ -27,6 +27,7 @@ LONGEST_KEY = 200
 BRANCH = re.compile(r"(?!.*(\.\.|//|@\{|\.lock(/|$)|/\.))[\w][\w./@+-]*(?<![./])")
 REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 MAX_ROUNDS = 1_000
+MAX_CRITERIA, LONGEST_CRITERION = 50, 1_000
 
 Check = Callable[[Any, str], Any]
 
@@ -98,6 +99,12 @@ def _remote(given: Any, where: str) -> str:
     return given
 
 
+def _criteria(given: Any, where: str) -> list[str]:
+    if not isinstance(given, list | tuple) or len(given) > MAX_CRITERIA:
+        raise document_fields.wrong(where, f"a list of at most {MAX_CRITERIA} texts", given)
+    return list(document_fields.texts(given, where, LONGEST_CRITERION))
+
+
 def _table(given: Any, where: str) -> Any:
     """A table, which `checked_options` checks further."""
     return document_fields.table(given, where)
@@ -165,6 +172,19 @@ OPTIONS: Mapping[str, Option] = {
         "origin",
         _remote,
     ),
+    "acceptance_criteria": Option(
+        "What the work must fulfil; the agent, the checker and the reviewer see it",
+        ["The tests pass.", "No public function changes."],
+        _criteria,
+    ),
+    "checker": Option(
+        "The intent that checks the work before a person reviews it", "checkWork", _name
+    ),
+    "checker_may_accept": Option(
+        "Whether the checker may accept the work instead of a person; only the intent allows it",
+        False,
+        _flag,
+    ),
     "requires_evidence": Option(
         "The types of evidence that a run must add to succeed",
         ["test_result"],
@@ -208,6 +228,35 @@ def check_action(options: Mapping[str, Any], where: str) -> None:
         )
 
 
+def check_checker(
+    options: Mapping[str, Any], given: Mapping[str, Any], intent: str, intents: Intents
+) -> None:
+    """Refuse a checker that is unknown, that is the intent itself, or that a submission trusts.
+
+    Only the declaration of an intent, which an operator writes, lets a checker accept.
+    """
+    declared = intents.get(intent, {})
+    trusted = bool(declared.get("checker_may_accept"))
+    if given.get("checker_may_accept") is True and not trusted:
+        raise _unfit_checker("checker_may_accept", True, f"only the intent {intent} can allow it")
+    checker = options.get("checker")
+    if checker is None:
+        return
+    if trusted and checker != declared.get("checker"):
+        why = f"the intent {intent} lets only its own checker accept"
+        raise _unfit_checker("checker", checker, why)
+    if checker == intent:
+        raise _unfit_checker("checker", checker, "no intent checks its own work")
+    if checker not in intents:
+        known = ", ".join(sorted(each for each in intents if each != intent))
+        raise _unfit_checker("checker", checker, f"there is no such intent. Known: {known}")
+
+
+def _unfit_checker(name: str, given: Any, why: str) -> Invalid:
+    field = f"options.{name}"
+    return Invalid(f"{field} cannot be {given!r}: {why}.", field=field, given=given)
+
+
 def for_lifecycle(
     options: dict[str, Any], given: Mapping[str, Any], lifecycle: TaskLifecycle | None
 ) -> dict[str, Any]:
@@ -245,6 +294,7 @@ def options_for(
     defaults = intents[intent]
     checked = options_from(defaults, given, policy)
     check_action(checked, "options")
+    check_checker(checked, given, intent, intents)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
             f"options.plan is missing: every submission of the intent {intent} needs a plan.",

@@ -62,7 +62,7 @@ def create_acceptance_job(draft: Draft, record: e.Record) -> None:
         priority=task.priority,
         root_id=task.root_id,
         task_id=task.id,
-        options=options_of_job(task, record.actor, event.comment, event.diff),
+        options=options_of_job(task, event.by or record.actor, event.comment, event.diff),
     )
     draft.emit(event.job_id, created)
 

@@ -4,7 +4,7 @@ Pure: values in, text out.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from detent.worker.runners.agent.session_history import Moment, Past
 
@@ -32,6 +32,12 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
     if resumed:
         return "\n\n".join([*first, *filter(None, news)] or [GO_ON])
     return "\n\n".join([*first, prompt, *_history(past), RULES])
+
+
+def with_criteria(prompt: str, criteria: Sequence[str]) -> str:
+    """The prompt with the criteria that a reviewer applies."""
+    listed = "\n".join(f"- {each}" for each in criteria)
+    return f"{prompt}\n\nYour work is accepted if:\n{listed}" if criteria else prompt
 
 
 def _history(past: Past) -> list[str]:
