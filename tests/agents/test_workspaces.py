@@ -118,7 +118,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert "detent/task-1" in git(repo, "branch", "--list", "detent/*")
     again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = None\n"
-    assert b"+broken = None" in again.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    assert b"+broken = None" in again.snapshot(ENVIRONMENT, tmp_path / "i.part", list).changes
 
 
 def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
@@ -127,13 +127,13 @@ def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
     made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
     (made.work / "code.py").write_text("broken = None\n" + "row\n" * 9)
     (made.work / "new.txt").write_text("new\n")
-    plain = made.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    plain = made.snapshot(ENVIRONMENT, tmp_path / "index.part", list).changes
     for setting in (
         *("diff.noprefix=true", "diff.mnemonicPrefix=true", "color.ui=always", "diff.context=0"),
         *("diff.interHunkContext=9", "diff.algorithm=patience", "core.abbrev=5"),
     ):
         git(repo, "config", *setting.split("="))
-    assert made.changes(ENVIRONMENT, tmp_path / "index.part", list) == plain
+    assert made.snapshot(ENVIRONMENT, tmp_path / "index.part", list).changes == plain
     assert b"+++ b/code.py" in plain
 
 

@@ -123,6 +123,7 @@ REVIEW = Expected(
         Cell("running", "task_budget_exceeded", "budget_exceeded", OWN),
         Cell("ready", "task_accepted", "completed", OWN),
         Cell("ready", "task_rejected", "pending", OWN),
+        Cell("ready", "task_accepting", "queued", EXT),
         Cell("ready", "task_cancelled", "cancelled", EXT),
         Cell("blocked", "task_answered", "queued", OWN),
         Cell("blocked", "task_ready", "ready", OWN),
@@ -140,6 +141,7 @@ REVIEW_VERBS: frozenset[tuple[str | None, str]] = frozenset(
     {
         ("pending", "task_queued"),
         ("ready", "task_accepted"),
+        ("ready", "task_accepting"),
         ("ready", "task_rejected"),
         ("failed", "task_retried"),
         ("timed_out", "task_retried"),

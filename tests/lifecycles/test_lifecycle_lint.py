@@ -217,6 +217,11 @@ DEFECTS = [
         + row("building", "task_sent_back", "queued", "worker"),
     ),
     (
+        "acceptance",
+        "rules",
+        RELEASE + row("approval", "task_accepting", "queued"),
+    ),
+    (
         "endless-cycle",
         "rules[1].then",
         changed(

@@ -37,6 +37,12 @@ WRONG: dict[str, list[Any]] = {
     "max_rounds": [0, "three"],
     "on_budget_exceeded": ["shrug"],
     "workspace": ["", 1, "/srv/project"],
+    "on_accept": ["", 1, "rebase"],
+    "target_branch": ["", 1, "--force", "a..b", "a b", "x.lock", "a/"],
+    "push_remote": ["", 1, "--mirror", "ext::sh", "/srv/git"],
+    "acceptance_criteria": ["the tests pass", [1], [""], ["x"] * 51],
+    "checker": ["", 1],
+    "checker_may_accept": ["yes", 1],
     "requires_evidence": ["log", ["photo"]],
 }
 
@@ -77,6 +83,31 @@ def test_a_submission_overrides_its_intent() -> None:
     )
     task = client.task(client.submit(options={"max_rounds": 3}))
     assert task["options"] == {"max_rounds": 3, "run_timeout_ms": 5}
+
+
+MERGE = {"on_accept": "merge", "workspace": "worktree"}
+
+
+def test_an_action_needs_a_worktree_and_a_lifecycle_with_acceptances() -> None:
+    client = OperationsClient({"build": {"command": ["true"]}})
+    for options, lifecycle in (({"on_accept": "merge"}, "review"), (MERGE, "board")):
+        with pytest.raises(Invalid) as refused:
+            client.submit(options=options, lifecycle=lifecycle)
+        assert refused.value.field == "options.on_accept"
+    with pytest.raises(Invalid, match="a job is not accepted with an action"):
+        client.call("submit_job", intent="build", options=MERGE)
+    assert client.head() == 0
+    made = client.submit(options=MERGE, lifecycle="review")
+    assert client.task(made)["options"] == MERGE
+
+
+def test_an_action_of_the_intent_is_left_out_where_no_person_accepts() -> None:
+    client = OperationsClient({"build": {"command": ["true"], **MERGE}})
+    assert client.task(client.submit(lifecycle="board"))["options"] == {"workspace": "worktree"}
+    made = client.submit(lifecycle="review")
+    assert client.task(made)["options"] == MERGE
+    client.call("edit_task", task_id=made, options={"on_accept": "nothing"})
+    assert client.task(made)["options"]["on_accept"] == "nothing"
 
 
 def test_a_step_without_a_confirmation_in_time_is_refused() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.kernel.acceptance import CONFLICTS, is_acceptance
 from detent.kernel.decide import decide
 from detent.kernel.entities import Job, Task
 from detent.kernel.task_lifecycle import TaskLifecycle
@@ -73,7 +74,8 @@ def _options(lifecycle: TaskLifecycle, bounds: Bounds) -> Mapping[str, Any]:
         "lost": {"retries": values["LostRetries"]},
     }
     retry = {"retries": values["ErrorRetries"], "classes": classes}
-    return {"retry": retry, "max_rounds": values["RoundLimit"]}
+    action = {"on_accept": "merge"} if "task_accepting" in lifecycle.targets else {}
+    return {"retry": retry, "max_rounds": values["RoundLimit"], **action}
 
 
 def _submit(name: str, lifecycle: str, options: Mapping[str, Any], **more: Any) -> c.SubmitTask:
@@ -115,6 +117,7 @@ def _by_people(world: World, task: Task) -> Iterator[c.Command]:
     yield from (
         *(c.QueueTask(task.id), c.RetryTask(task.id), c.ResumeTask(task.id)),
         *(c.UnblockTask(task.id), c.AcceptTask(task.id), c.RejectTask(task.id)),
+        c.AcceptTask(task.id, without_action=True),
         *(c.AnswerTask(task.id, "yes"), c.CancelTask(task.id, "unwanted")),
         c.DismissSubtask(task.id),
     )
@@ -137,7 +140,7 @@ def _reports(job: Job) -> Iterator[c.Command]:
     grant, run = c.Grant(job.id, job.fence, job.nonce or ""), job.run_id or ""
     yield c.RecordCheckpoint(grant, f"checkpoint {run}")
     yield c.CompleteRun(grant, run, True)
-    yield c.CompleteRun(grant, run, False)
+    yield c.CompleteRun(grant, run, {CONFLICTS: ["file"]} if is_acceptance(job) else False)
     for kind in ("error", "budget", "rate_limit"):
         yield c.FailRun(grant, run, kind, "planted")
     yield c.TimeOutRun(grant, run)

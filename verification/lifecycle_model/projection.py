@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from detent.kernel.acceptance import is_acceptance
 from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import WAITING_JOB
 from detent.kernel.task_lifecycle import TaskLifecycle
@@ -30,6 +31,7 @@ class Variables(NamedTuple):
     lost: int = 0
     cancel: bool = False
     settled: bool = False
+    accepts: bool = False
     outside: str = ""
 
 
@@ -65,6 +67,7 @@ def _reason(task: Task) -> str:
 
 def _with_job(found: Variables, job: Job) -> Variables:
     state = "waiting" if job.state in WAITING_JOB else job.state
+    found = found._replace(accepts=is_acceptance(job))
     if state not in LIVE:
         return found._replace(job=state)
     timeouts = job.failures.get("timeout", 0)

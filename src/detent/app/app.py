@@ -94,7 +94,8 @@ class App:
         Options: `retry`, `timeout_s`, `idle_timeout_s`, `queue_timeout_s`, `job_timeout_s`,
         `concurrency_key`, `capabilities_required`, `label_selector`, `avoid`, `hold_resource_s`,
         `acquire_timeout_s`, `max_retries`, `critic`, `requires_evidence`, `on_budget_exceeded`,
-        `workspace`, `max_rounds`.
+        `workspace`, `max_rounds`, `on_accept`, `target_branch`, `push_remote`,
+        `acceptance_criteria`, `checker`, `checker_may_accept`.
         """
         return Register(self, name, options)
 
@@ -367,7 +368,8 @@ class App:
     ) -> Context:
         """What a submission of the intent is checked against.
 
-        An intent of this app is known before a worker has registered it. Only a plan names others.
+        An intent of this app is known before a worker has registered it. Only a plan and a checker
+        name others.
         """
         core, own = self.installation(), self.intents.get(intent)
         known = lifecycle is None or lifecycle in SHIPPED
@@ -375,7 +377,8 @@ class App:
         about = (core.store, core.settings)
         if own is not None and intent not in core.intents:
             row = own.row()
-            if plan_from({**row, **(options or {})}, intent) is None:
+            merged = {**row, **(options or {})}
+            if plan_from(merged, intent) is None and "checker" not in merged:
                 return Context(*about, {intent: row}, actor, lifecycles=lifecycles)
         rows = {name: each.row() for name, each in self.intents.items()}
         return Context(*about, {**rows, **core.known_intents()}, actor, lifecycles=lifecycles)

@@ -1,13 +1,12 @@
 """Intents (task types) of a configuration file: `[intents.NAME]` with a command or an agent."""
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from detent.app.agent_config import agent_from
 from detent.app.handlers import AgentHandler, CommandHandler, checked_argv
-from detent.app.intent_options import PLAN, declare, declared_options, registered_already
+from detent.app.intent_options import OPTION_NAMES, PLAN, declared_options, registered_already
 from detent.app.prompt_template import DEFAULT_PROMPT, check_template
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import KINDS
@@ -54,15 +53,14 @@ def _split(options: Table, names: tuple[str, ...]) -> tuple[dict[str, Any], dict
 def from_row(name: str, row: Table, agents: Mapping[str, Table]) -> Configured | str:
     """The intent of `[intents.NAME]`; for one of a Python app, the reference to that app."""
     kind = next(each for each in KINDS if each in row)
-    declared = {*inspect.signature(declare).parameters} - {"name"}
-    known = {kind, *KEYS_OF_KIND[kind], *declared, *OPTIONS, *TASK_KEYS}
+    known = {kind, *KEYS_OF_KIND[kind], *OPTION_NAMES, *OPTIONS, *TASK_KEYS}
     if unknown := sorted(row.keys() - known):
         raise Misconfigured(
             f"intents.{name}.{unknown[0]} is not known",
             setting=f"intents.{name}.{unknown[0]}",
             hint=f"Known: {', '.join(sorted(known))}.",
         )
-    options = {key: row[key] for key in row if key in {*declared, *KEYS_OF_KIND[kind]}}
+    options = {key: row[key] for key in row if key in {*OPTION_NAMES, *KEYS_OF_KIND[kind]}}
     if kind == "command":
         return command(row["command"], options)
     if kind == "agent":

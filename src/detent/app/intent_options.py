@@ -11,10 +11,21 @@ from detent.kernel.budget import on_exceeded_from
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MAX_STEPS, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import policy_from
-from detent.submission.options import WorkspaceMode, evidence_types, fields_of
+from detent.submission.options import (
+    OPTIONS,
+    WorkspaceMode,
+    check_action,
+    evidence_types,
+    fields_of,
+)
 
 #: The intent whose jobs bring their own plan. Every app has it.
 PLAN = "plan"
+#: The options about reviews, which have the names and values that they have in a submission.
+REVIEW = (
+    *("max_rounds", "on_accept", "target_branch", "push_remote"),
+    *("acceptance_criteria", "checker", "checker_may_accept"),
+)
 #: How many plan steps of one job run in parallel.
 PARALLEL_STEPS = 4
 
@@ -52,9 +63,12 @@ def declare(
     requires_evidence: Sequence[str] = (),
     on_budget_exceeded: str | None = None,
     workspace: str | None = None,
-    max_rounds: int | None = None,
+    **review: Any,
 ) -> Declared:
-    """The options of an intent, checked at registration: a mistake raises Invalid at import."""
+    """The options of an intent, checked at registration: a mistake raises Invalid at import.
+
+    `review` has options of `REVIEW`.
+    """
     where = f"intent {name}"
     options: dict[str, Any] = {
         "retry": dict(retry or {}),
@@ -72,7 +86,7 @@ def declare(
         "requires_evidence": evidence_types(requires_evidence, f"{where}: requires_evidence"),
         "on_budget_exceeded": on_budget_exceeded,
         "workspace": workspace,
-        "max_rounds": max_rounds,
+        **review,
     }
     kept = {key: value for key, value in options.items() if value not in (None, False, {}, [])}
     _check(kept, name, where)
@@ -88,22 +102,22 @@ def declare(
     )
 
 
+#: The names of all options of an intent.
+OPTION_NAMES = (*list(inspect.signature(declare).parameters)[1:-1], *REVIEW)
+
+
 def declared_options(name: str, options: Mapping[str, Any]) -> Declared:
     """The checked options of an intent; Invalid names an unknown option."""
     document_fields.text(name, "intent", LONGEST_NAME)
-    try:
-        return declare(name, **options)
-    except TypeError as error:
-        known = list(inspect.signature(declare).parameters)[1:]
-        unknown = [each for each in options if each not in known]
-        if not unknown:
-            raise
+    unknown = next((each for each in options if each not in OPTION_NAMES), None)
+    if unknown is not None:
         raise Invalid(
-            f"intent {name}: there is no option {unknown[0]!r}. Known: {', '.join(known)}.",
-            field=unknown[0],
-            given=unknown[0],
-            allowed=known,
-        ) from error
+            f"intent {name}: there is no option {unknown!r}. Known: {', '.join(OPTION_NAMES)}.",
+            field=unknown,
+            given=unknown,
+            allowed=OPTION_NAMES,
+        )
+    return declare(name, **options)
 
 
 def _check(options: Mapping[str, Any], name: str, where: str) -> None:
@@ -112,6 +126,12 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
         on_exceeded_from(options["on_budget_exceeded"], f"{where}: on_budget_exceeded")
     if "workspace" in options:
         document_fields.choice(options["workspace"], f"{where}: workspace", WorkspaceMode)
+    for each in REVIEW:
+        if each in options:
+            OPTIONS[each].check(options[each], f"{where}: {each}")
+    check_action(options, where)
+    if options.get("checker") == name:
+        raise document_fields.wrong(f"{where}: checker", "another intent", name)
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")

@@ -12,6 +12,7 @@ from detent.cli.table_columns import task_state_cell
 from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import value_from
 from detent.errors import DetentError
+from detent.operations.acceptances import working_jobs
 
 #: By the value of --group, the name of an item's group.
 GROUPS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -208,9 +209,11 @@ def _show(detent: Connection, row: Mapping[str, Any]) -> None:
     if "question" in row:
         _show_job(detent, row["id"])
         return
-    jobs = detent.call("task_jobs", task_id=row["id"])["items"]
+    jobs = working_jobs(detent.call("task_jobs", task_id=row["id"])["items"])
     logs = detent.call("task_logs", task_id=row["id"])["text"]
     fields = {"payload": row["payload"], "comment": row["comment"]}
+    if row["acceptance"] and row["acceptance"]["problem"]:
+        fields["not accepted"] = row["acceptance"]["problem"]
     output.print_fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
     output.print_text("\n".join(logs.splitlines()[-20:]))
 

@@ -174,7 +174,8 @@ def _history(detent: Connection, operation: str, **about: str) -> list[dict[str,
 SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "task": (
         *("title", "intent", "project", "priority", "source", "lifecycle", "tags", "state_at"),
-        *("blocked_by", "retries_left", "comment", "cancel_reason", "parent_id", "subtasks"),
+        *("blocked_by", "retries_left", "comment", "acceptance", "cancel_reason", "parent_id"),
+        "subtasks",
         *("depends_on", "budget", "spent", "session_id", "payload", "created_by", "created_at"),
     ),
     "job": (

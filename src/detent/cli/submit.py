@@ -13,6 +13,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
+from detent.operations.acceptances import working_jobs
 
 #: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
 BLOCKED = 11
@@ -154,7 +155,7 @@ def _block_reason(task: dict[str, Any]) -> str:
 
 
 def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
-    jobs = detent.call("task_jobs", task_id=task["id"])["items"]
+    jobs = working_jobs(detent.call("task_jobs", task_id=task["id"])["items"])
     result, error = (jobs[-1]["result"], jobs[-1]["error"]) if jobs else (None, None)
     if as_json:
         output.print_json({"task": task, "result": result, "error": error})

@@ -78,6 +78,9 @@ accept = verb_command(
     "accept",
     "Accept work that waits for review.",
     click.option("--comment", help="A comment, recorded in the event log."),
+    click.option(
+        "--without-action", is_flag=True, help="Accept it without the declared merge or push."
+    ),
 )
 reject = verb_command(
     "reject",

@@ -200,6 +200,8 @@ class SetPlan:
         command, actor, key, _, grant = request
         if key is not None or grant is not None or actor.root_id is not None:
             return
+        if type(command) is c.CompleteRun and command.check is not None:
+            return
         found = self._known.pop(command.grant[0])
         if found is None or (type(command) is c.CompleteRun and not self.sets.remote):
             self.unknown.append(place)

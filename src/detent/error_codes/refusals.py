@@ -131,6 +131,17 @@ REFUSALS: Mapping[str, Code] = {
         "The question lists its options and does not accept free text.",
         "Give one of the options that the error lists.",
     ),
+    "already_accepted": _refused(
+        "The task was accepted, and its declared action has not ended.",
+        "The merge or push that its options declare runs before the acceptance counts. Until it "
+        "has ended, no other verdict is possible.",
+        "Wait until it has ended; `detent why ID` shows its progress. Or cancel the task.",
+    ),
+    "no_action": _refused(
+        "The task declares no action that runs when it is accepted.",
+        '`task_accepting` is the acceptance of a task with `on_accept = "merge"` or `"push"`.',
+        "Accept the task with `detent accept ID`.",
+    ),
     "rounds_used": _refused(
         "The task was rejected as often as its limit allows.",
         "`max_rounds` limits the number of review rounds of this task.",

@@ -59,6 +59,7 @@ UP: tuple[Coupling, ...] = (
 DOWN: tuple[Coupling, ...] = (
     # A task, and its job.
     Coupling(e.TaskQueued, given.always, task_job.create_job),
+    Coupling(e.TaskAccepting, given.always, task_job.create_acceptance_job),
     Coupling(e.TaskRetried, given.needs_a_new_job, task_job.create_job),
     Coupling(e.TaskUnblocked, given.needs_a_new_job, task_job.create_job),
     Coupling(e.TaskMoved, given.needs_a_new_job, task_job.create_job),

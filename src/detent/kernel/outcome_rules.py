@@ -7,6 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.acceptance import (
+    ACCEPTANCE,
+    conflict_message,
+    conflicts_in,
+    is_acceptance,
+)
 from detent.kernel.derived_ids import job_of_task, run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
@@ -84,6 +90,16 @@ def result_is_false(draft: Draft, task: Task, record: e.Record) -> bool:
     return isinstance(record.event, e.JobCompleted) and record.event.result is False
 
 
+def carries_out_acceptance(draft: Draft, task: Task, record: e.Record) -> bool:
+    """The job carries out the action of a person who has accepted the result."""
+    return is_acceptance(draft.job(cast(str, task.job_id)))
+
+
+def has_conflicts(draft: Draft, task: Task, record: e.Record) -> bool:
+    """The job completed and reports files that could not be merged."""
+    return isinstance(record.event, e.JobCompleted) and bool(conflicts_in(record.event.result))
+
+
 PREDICATES: Mapping[Predicate, Condition] = {
     Predicate.IS_SUBTASK: is_subtask,
     Predicate.HAS_NO_SUBTASKS: has_no_subtasks,
@@ -94,6 +110,8 @@ PREDICATES: Mapping[Predicate, Condition] = {
     Predicate.DEPENDENCY_FAILED: dependency_failed,
     Predicate.ROUNDS_ARE_LEFT: rounds_are_left,
     Predicate.RESULT_IS_FALSE: result_is_false,
+    Predicate.IS_ACCEPTANCE: carries_out_acceptance,
+    Predicate.HAS_CONFLICTS: has_conflicts,
 }
 
 
@@ -194,8 +212,17 @@ def _cancelled(draft: Draft, task: Task, record: e.Record) -> e.Event:
     return e.TaskCancelled(event.reason if isinstance(event, e.JobCancelled) else event.name)
 
 
+def _accepted(draft: Draft, task: Task, record: e.Record) -> e.Event:
+    """The acceptance of the person whose action the job has carried out."""
+    verdict = draft.job(cast(str, task.job_id)).options.get(ACCEPTANCE, {})
+    return e.TaskAccepted(verdict.get("comment"), verdict.get("diff"), verdict.get("by"))
+
+
 def _rejected(draft: Draft, task: Task, record: e.Record) -> e.Event:
-    return e.TaskRejected(task.rounds + 1)
+    if not has_conflicts(draft, task, record):
+        return e.TaskRejected(task.rounds + 1)
+    result = cast(e.JobCompleted, record.event).result
+    return e.TaskRejected(task.rounds + 1, conflict_message(result))
 
 
 #: The events of detent that a rule may emit. All others are declared by the document.
@@ -209,5 +236,6 @@ EVENTS: Mapping[str, Maker] = {
     "task_timed_out": _timed_out,
     "task_budget_exceeded": _budget_exceeded,
     "task_cancelled": _cancelled,
+    "task_accepted": _accepted,
     "task_rejected": _rejected,
 }

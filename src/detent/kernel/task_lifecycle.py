@@ -46,6 +46,8 @@ class Predicate(StrEnum):
     DEPENDENCY_FAILED = "dependency_failed"
     ROUNDS_ARE_LEFT = "rounds_are_left"
     RESULT_IS_FALSE = "result_is_false"
+    IS_ACCEPTANCE = "is_acceptance"
+    HAS_CONFLICTS = "has_conflicts"
 
 
 class EntryPoint(StrEnum):

@@ -7,6 +7,7 @@ from detent.kernel import events as e
 from detent.kernel.entities import Task
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Predicate, Rule, TaskLifecycle, Trigger
+from detent.lifecycle_search.scenario import CONFLICTING
 from detent.lifecycle_search.search_step import Break, Step, round_limit
 
 TRIGGERS: Mapping[type[e.Event], Trigger] = {
@@ -61,7 +62,7 @@ def _listed(events: Sequence[str]) -> str:
 
 
 def _first_rule(step: Step, when: Trigger, state: str, task: Task, record: e.Record) -> Rule | None:
-    holds = _conditions(step, task, record.event)
+    holds = _conditions(step, task, record)
     for rule in step.lifecycle.rules:
         fits = rule.when is when and (not rule.states or state in rule.states)
         if fits and all(holds[each] for each in rule.given):
@@ -69,9 +70,10 @@ def _first_rule(step: Step, when: Trigger, state: str, task: Task, record: e.Rec
     return None
 
 
-def _conditions(step: Step, task: Task, event: e.Event) -> Mapping[Predicate, bool]:
+def _conditions(step: Step, task: Task, record: e.Record) -> Mapping[Predicate, bool]:
     """Which conditions hold, by what was reported and not by what the kernel computes."""
-    command = step.action.command
+    command, event = step.action.command, record.event
+    result = command.result if isinstance(command, c.CompleteRun) else None
     limit = round_limit(step.lifecycle, task)
     error = event.error_class if isinstance(event, e.JobFailed) else None
     reason = event.reason if isinstance(event, e.JobCancelled) else None
@@ -84,5 +86,7 @@ def _conditions(step: Step, task: Task, event: e.Event) -> Mapping[Predicate, bo
         Predicate.QUARANTINED: error == "lost",
         Predicate.DEPENDENCY_FAILED: reason == "dependency",
         Predicate.ROUNDS_ARE_LEFT: limit is None or step.before.rounds.get(task.id, 0) < limit,
-        Predicate.RESULT_IS_FALSE: isinstance(command, c.CompleteRun) and command.result is False,
+        Predicate.RESULT_IS_FALSE: result is False,
+        Predicate.IS_ACCEPTANCE: "acceptance" in step.after.world.jobs[record.stream].options,
+        Predicate.HAS_CONFLICTS: result == CONFLICTING,
     }

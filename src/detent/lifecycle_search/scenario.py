@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from detent.kernel import commands as c
+from detent.kernel.acceptance import CONFLICTS, OnAccept, is_acceptance
 from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import Ending
@@ -19,6 +20,8 @@ from detent.lifecycle_search.search_state import SearchState, job_of
 
 PERSON, WORKER, KEEPER = c.Actor("person"), c.Actor("worker"), c.Actor("keeper")
 START_US = 1_000_000_000_000
+#: The result of an acceptance that could not be merged.
+CONFLICTING = {CONFLICTS: ["file"]}
 WAIT, WAIT_US = "question", 30_000_000
 JOB_TIMEOUT_MS = 86_400_000
 #: The limit of rounds in the search, if the lifecycle has none or a higher one.
@@ -80,7 +83,9 @@ class Scenario:
         if self._may(task, "task_resumed"):
             yield "resume the task", c.ResumeTask(task.id)
         if self._may(task, "task_accepted"):
-            yield "accept the result", c.AcceptTask(task.id)
+            yield "accept the result", c.AcceptTask(task.id, without_action=True)
+        if self._may(task, "task_accepting"):
+            yield "accept the result with its action", c.AcceptTask(task.id)
         if self._may(task, "task_rejected") and self._sent_by_person(task, "task_rejected"):
             yield "reject the result", c.RejectTask(task.id)
         if self.lifecycle.phase(task.state) is Phase.BLOCKED:
@@ -132,9 +137,10 @@ class Scenario:
         for wait in state.world.parts_of(WAITS, job.id).values():
             due = max(state.now, wait.due_at or 0)
             yield Action(f"keeper: the wait is over{of}", c.WakeJob(job.id, wait.name), KEEPER, due)
-        due = max(state.now, job.job_deadline or 0)
-        expire = c.ExpireJob(job.id, "job")
-        yield Action(f"keeper: the job timed out{of}", expire, KEEPER, due, gives_up=True)
+        if job.job_deadline is not None:
+            due = max(state.now, job.job_deadline)
+            expire = c.ExpireJob(job.id, "job")
+            yield Action(f"keeper: the job timed out{of}", expire, KEEPER, due, gives_up=True)
 
     def _reports(self, state: SearchState, job: Job) -> Iterator[tuple[str, c.Command]]:
         grant = c.Grant(job.id, job.fence, job.nonce or "")
@@ -142,6 +148,8 @@ class Scenario:
         yield "complete the run", c.CompleteRun(grant, run_id, True)
         if any(Predicate.RESULT_IS_FALSE in rule.given for rule in self.lifecycle.rules):
             yield "complete the run with the result false", c.CompleteRun(grant, run_id, False)
+        if is_acceptance(job):
+            yield "complete the run with conflicts", c.CompleteRun(grant, run_id, CONFLICTING)
         yield "fail the run", c.FailRun(grant, run_id, "error", "failed")
         if job.cancel_reason is not None:
             yield "confirm the cancel", c.ConfirmCancel(grant)
@@ -178,7 +186,11 @@ def scenarios(lifecycle: TaskLifecycle) -> Iterator[Scenario]:
 def _task(
     lifecycle: TaskLifecycle, task_id: str, retries: int = 0, rounds: int = 1, **more: Any
 ) -> c.SubmitTask:
-    options = {**_options(retries), **_round_limit(lifecycle, rounds)}
+    options = {
+        **_options(retries),
+        **_round_limit(lifecycle, rounds),
+        **_action(lifecycle),
+    }
     return c.SubmitTask(task_id, "search", lifecycle.id, "work", "search", options=options, **more)
 
 
@@ -191,6 +203,11 @@ def _options(retries: int) -> Mapping[str, Any]:
     }
     retry = {"retries": retries, "delay_ms": 1_000, "classes": classes}
     return {"retry": retry, "job_timeout_ms": JOB_TIMEOUT_MS}
+
+
+def _action(lifecycle: TaskLifecycle) -> Mapping[str, Any]:
+    """An action for acceptances, if the lifecycle has them."""
+    return {"on_accept": OnAccept.MERGE.value} if "task_accepting" in lifecycle.targets else {}
 
 
 def _round_limit(lifecycle: TaskLifecycle, most: int) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent.kernel import events as e
+from detent.kernel.acceptance import is_acceptance
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
@@ -84,7 +85,8 @@ def _job_key(world: World, job: Job | None) -> tuple[Any, ...]:
     if job.state == "failed":
         return (job.state, named)
     counts = tuple(sorted(job.failures.items()))
-    return (job.state, named, counts, job.lost, job.cancel_reason is None)
+    asked = job.cancel_reason is None
+    return (job.state, named, counts, job.lost, asked, is_acceptance(job))
 
 
 def label(state: SearchState) -> str:

@@ -9,8 +9,9 @@
 \* By task: where it is. `state` and `job` are the states of the task and of its latest job;
 \* `reason` is why it is blocked; `errors`, `timeouts` and `lost` count against the retries of the
 \* live job; `cancel`: a cancel was requested, and the worker has not stopped yet; `settled`: the
-\* parent does not wait for this failed subtask any more; `outside`: an event that detent sent
-\* although the table does not have it.
+\* parent does not wait for this failed subtask any more; `accepts`: the latest job carries out the
+\* action of a person who has accepted the result; `outside`: an event that detent sent although
+\* the table does not have it.
 VARIABLE tasks
 
 Tasks == {"task"} \cup (IF WithSubtask THEN {"subtask"} ELSE {})
@@ -52,6 +53,8 @@ Holds(predicate, w, t, cause) ==
       [] predicate = "dependency_failed" -> cause = "dependency"
       [] predicate = "rounds_are_left"   -> RoundsAreLeft(w, t)
       [] predicate = "result_is_false"   -> cause = "false"
+      [] predicate = "is_acceptance"     -> w[t].accepts
+      [] predicate = "has_conflicts"     -> cause = "conflicts"
 
 Applies(rule, w, t, when, cause) ==
     /\ rule.when = when
@@ -75,7 +78,10 @@ EmitAll(w, t, events, cause) ==
 WithJob(w, t, state) == [w EXCEPT ![t].job = state]
 Uncounted(w, t) == [w EXCEPT ![t].errors = 0, ![t].timeouts = 0, ![t].lost = 0]
 \* A new job, or the failed one again with new counts: a cancel request was for the one before.
-NewJob(w, t) == [Uncounted(WithJob(w, t, "queued"), t) EXCEPT ![t].cancel = FALSE]
+NewJob(w, t) == [Uncounted(WithJob(w, t, "queued"), t) EXCEPT ![t].cancel = FALSE,
+                                                              ![t].accepts = FALSE]
+\* The job of an acceptance, whose work is the declared action.
+AcceptanceJob(w, t) == [NewJob(w, t) EXCEPT ![t].accepts = TRUE]
 \* A wait ends: the job is queued again, which counts as progress.
 Woken(w, t) == [WithJob(w, t, "queued") EXCEPT ![t].lost = 0]
 EndJob(w, t, state) == Uncounted(WithJob(w, t, state), t)
@@ -147,12 +153,13 @@ CancelSubtask(w, t) ==
     IF HasSubtask(w, t) /\ May(w, "subtask", "task_cancelled") THEN Cancel(w, "subtask") ELSE w
 
 Unended == {"task_queued", "task_started", "task_unblocked", "task_answered", "task_retried",
-            "task_resumed"}
+            "task_resumed", "task_accepting"}
 
 AfterEvent(w, t, event) ==
     LET ended == IF event \in Unended THEN w
                  ELSE AfterEndOfDependency(AfterEndOfSubtask(w, t), t)
     IN  CASE event \in Queues         -> AfterQueued(NewJob(ended, t), t)
+          [] event = "task_accepting" -> AcceptanceJob(ended, t)
           [] event = "task_cancelled" -> CancelSubtask(ended, t)
           [] OTHER                    -> ended
 
@@ -185,6 +192,7 @@ Retry(w, t) == If(/\ May(w, t, "task_retried")
 Resume(w, t) == If(Can(w, t, "task_resumed") /\ w[t].job = "failed",
                    NewJob(Emit(w, t, "task_resumed", "person"), t))
 Accept(w, t) == If(Can(w, t, "task_accepted"), Emit(w, t, "task_accepted", "person"))
+AcceptWithAction(w, t) == If(Can(w, t, "task_accepting"), Emit(w, t, "task_accepting", "person"))
 Reject(w, t) == If(Can(w, t, "task_rejected") /\ RoundsAreLeft(w, t),
                    Emit(w, t, "task_rejected", "person"))
 Release(w, t) == If(/\ Can(w, t, "task_unblocked")
@@ -229,7 +237,9 @@ Unless(w, t, results) ==
       [] OTHER                -> results
 
 Completed(w, t) ==
-    IF w[t].job = "running" THEN {JobCompleted(w, t, "true"), JobCompleted(w, t, "false")} ELSE {}
+    CASE w[t].job # "running" -> {}
+      [] w[t].accepts         -> {JobCompleted(w, t, "true"), JobCompleted(w, t, "conflicts")}
+      [] OTHER                -> {JobCompleted(w, t, "true"), JobCompleted(w, t, "false")}
 
 Blocked(w, t, cause) ==
     IF InPhase(w, t, "working") THEN Emit(w, t, "task_blocked", cause) ELSE w
@@ -289,6 +299,7 @@ task_queued(t) == tasks' \in Queue(tasks, t)
 task_retried(t) == tasks' \in Retry(tasks, t)
 task_resumed(t) == tasks' \in Resume(tasks, t)
 task_accepted(t) == tasks' \in Accept(tasks, t)
+task_accepting(t) == tasks' \in AcceptWithAction(tasks, t)
 task_rejected(t) == tasks' \in Reject(tasks, t)
 task_unblocked(t) == tasks' \in Release(tasks, t)
 task_answered(t) == tasks' \in Answer(tasks, t)
@@ -317,14 +328,14 @@ EndOfRun(t) == \/ Complete(t) \/ Fail(t) \/ TimeOut(t) \/ Ask(t) \/ WaitForResou
 
 ByPeople(t) == \/ task_queued(t) \/ task_retried(t) \/ task_resumed(t) \/ task_accepted(t)
                \/ task_rejected(t) \/ task_unblocked(t) \/ task_answered(t) \/ task_cancelled(t)
-               \/ SubmitSubtask(t) \/ DismissSubtask(t) \/ Declared(t)
+               \/ task_accepting(t) \/ SubmitSubtask(t) \/ DismissSubtask(t) \/ Declared(t)
 ByDetent(t) == \/ Claim(t) \/ EndOfRun(t) \/ Progress(t)
                \/ RetryIsDue(t) \/ EndWait(t) \/ TimerIsDue(t)
 
 Created(t) ==
     [state |-> IF t = "subtask" THEN Absent ELSE Initial, job |-> "none", reason |-> "none",
      rounds |-> 0, errors |-> 0, timeouts |-> 0, lost |-> 0, cancel |-> FALSE, settled |-> FALSE,
-     outside |-> ""]
+     accepts |-> FALSE, outside |-> ""]
 Beginning == [t \in Tasks |-> Created(t)]
 
 Init == tasks = Beginning
@@ -344,8 +355,9 @@ Spec == Init /\ [][Next]_tasks /\ Fairness
 \* can be reached, and of these, backwards from the ended ones, those that lead to an end.
 
 StepsOf(w, t) ==
-    UNION {Queue(w, t), Retry(w, t), Resume(w, t), Accept(w, t), Reject(w, t), Release(w, t),
-           Answer(w, t), GiveUp(w, t), Submit(w, t), Dismiss(w, t), Claimed(w, t), Completed(w, t),
+    UNION {Queue(w, t), Retry(w, t), Resume(w, t), Accept(w, t), AcceptWithAction(w, t),
+           Reject(w, t), Release(w, t), Answer(w, t), GiveUp(w, t), Submit(w, t), Dismiss(w, t),
+           Claimed(w, t), Completed(w, t),
            Failed(w, t), TimedOut(w, t), Asked(w, t), Lacking(w, t), Slept(w, t), HandedBack(w, t),
            Progressed(w, t), Crashed(w, t), Due(w, t), WaitEnded(w, t)}
     \cup UNION {Send(w, t, pair[2]) : pair \in SentByPeople}
@@ -380,6 +392,7 @@ TypeOK ==
         /\ tasks[t].lost \in 0..LostRetries
         /\ tasks[t].cancel \in BOOLEAN
         /\ tasks[t].settled \in BOOLEAN
+        /\ tasks[t].accepts \in BOOLEAN
 
 \* The states that the job may have in each phase of its task.
 Fits == [idle    |-> {"none"} \cup EndedJob,

@@ -47,12 +47,14 @@ def accept_many(
     ids: Sequence[str],
     comment: str | None = None,
     seen: Mapping[str, int] | None = None,
+    without_action: bool = False,
 ) -> schemas.ActedOn:
     """Accept tasks that wait for review. Each id has its own outcome."""
     reviewed = seen or {}
 
     def of_task(task_id: str) -> c.Command:
-        return c.AcceptTask(task_id, comment, reviewed.get(task_id))
+        version = reviewed.get(task_id)
+        return c.AcceptTask(task_id, comment, version, without_action=without_action)
 
     return _act(core, caller, ids, of_task)
 

@@ -11,6 +11,7 @@ from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import seen
 from detent.kernel.task_lifecycle import Phase, TaskLifecycles
 from detent.operations import schemas
+from detent.operations.acceptances import acceptances
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
@@ -94,7 +95,7 @@ def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
 def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks for clients, with their cost and their states in other protocols."""
     found, known = trees(view, rows), view.lifecycles()
-    failures = _failures(view, known, rows)
+    failures, accepted = _failures(view, known, rows), acceptances(view, rows)
     return [
         cast(
             schemas.Task,
@@ -103,6 +104,7 @@ def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task
                 **_meaning(known, row),
                 "assigned_to": row["options"].get(ASSIGNED_TO),
                 "error_class": failures.get(row["job_id"]),
+                "acceptance": accepted.get(row["job_id"]),
                 "usage": _usage(found, row),
                 "elsewhere": _elsewhere(known, row),
             },

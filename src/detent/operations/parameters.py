@@ -165,6 +165,7 @@ INPUTS: Mapping[str, Input] = {
     "end": Input("The last line; 0 for the whole file", 4, least=0, most=MAX_INTEGER),
     "comment": Input("The review comment; the next run gets it", "Looks good", longest=10_000),
     "event": _name("An event of the task's lifecycle that people may send", "task_cancelled"),
+    "without_action": Input("Accept it without the declared merge or push", False),
     "seen": Input(
         "The version that was read; if the task has changed since, the request is refused",
         7,

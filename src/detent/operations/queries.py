@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
+from detent.kernel.acceptance import is_acceptance
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
@@ -202,9 +203,13 @@ def jobs_of(core: Core, caller: Caller, task_id: str) -> list[str]:
 
 
 def result_of(core: Core, caller: Caller, task_id: str) -> Any:
-    """The result of a task's last job, None while there is none."""
+    """The result of a task's last job, None while there is none. An acceptance has no result."""
     task, _ = core.task(caller, task_id)
-    return None if task.job_id is None else core.job(caller, task.job_id)[0].result
+    for job_id in reversed(jobs_of_task(task.id, task.jobs)):
+        job, _ = core.job(caller, job_id)
+        if not is_acceptance(job):
+            return job.result
+    return None
 
 
 def tasks_from(core: Core, rows: Sequence[Mapping[str, Any]]) -> list[schemas.Task]:

@@ -16,7 +16,12 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
 from detent.operations.tokens import NAME
-from detent.submission.options import options_from
+from detent.submission.options import (
+    check_action,
+    check_checker,
+    for_lifecycle,
+    options_from,
+)
 from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
@@ -120,11 +125,12 @@ def accept_task(
     comment: str | None = None,
     seen: int | None = None,
     diff: str | None = None,
+    without_action: bool = False,
 ) -> schemas.Moved:
-    """Accept a task that waits for review."""
+    """Accept a task that waits for review. A declared action (merge, push) runs first."""
 
     def order(reviewed: ReviewedDiff | None) -> c.TaskCommand:
-        return c.AcceptTask(task_id, comment, seen, reviewed)
+        return c.AcceptTask(task_id, comment, seen, reviewed, without_action=without_action)
 
     return judge(core, caller, task_id, diff, order)
 
@@ -262,9 +268,12 @@ def edit_task(
         changes["priority"] = priority_from(priority).value
     if options is not None:
         with core.store.read() as view:
-            policy = view.lifecycles()[task.lifecycle].policy
-        edited = {**task.options, **options_from({}, options, policy)}
-        changes["options"] = with_steps(edited, task.intent, core.known_intents())
+            lifecycle = view.lifecycles()[task.lifecycle]
+        edited = {**task.options, **options_from({}, options, lifecycle.policy)}
+        check_action(edited, "options")
+        check_checker(edited, options, task.intent, core.known_intents())
+        fitting = for_lifecycle(edited, options, lifecycle)
+        changes["options"] = with_steps(fitting, task.intent, core.known_intents())
     fields = (*EDITABLE, "max_budget_usd")
     if not changes and max_budget_usd is None:
         raise Invalid(

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent.engine.concurrency_limits import RATE_PREFIX
+from detent.kernel.acceptance import ACCEPTANCE, is_acceptance
 from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
 from detent.kernel.outcome_rules import round_limit
+from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_lifecycle import Phase
 from detent.limit_config import EVERYTHING
+from detent.operations.acceptances import acceptance, problem
 from detent.operations.actions import (
     PERSON,
     VERBS,
@@ -155,11 +158,15 @@ def _reasons(
     if state.phase is Phase.BLOCKED and task.blocked_by:
         yield _blocked(context, task, legal)
     elif state.under_review:
-        yield _person_reason("review", task, legal)
+        yield _person_reason("review", task, legal, _not_accepted(job))
     elif state.ending is not None:
         yield _person_reason(task.state, task, legal, _failure(job))
     elif state.phase is Phase.IDLE:
         yield _person_reason("not_queued", task, legal)
+    if job is not None and is_acceptance(job) and job.state not in ENDED_JOB:
+        found = acceptance(job)
+        detail = {"action": found["action"], "by": found["by"]}
+        yield Reason("accepting", "a worker", "wait, or cancel", IMMEDIATELY, detail)
     if task.open_dependencies and task.blocked_by != "dependency":
         yield _dependencies(context, task, legal)
     yield from _due_timers(context.view, task)
@@ -296,6 +303,14 @@ def _used_rounds(view: ReadTransaction, task: Task) -> Iterator[Reason]:
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:
     return [{"id": each.id, "state": each.state} for each in tasks][:MAX_NAMED]
+
+
+def _not_accepted(job: Job | None) -> dict[str, Any]:
+    """Why the action of the last acceptance was not carried out, if there was one."""
+    found = problem(job)
+    if job is None or found is None:
+        return {}
+    return {"action": job.options[ACCEPTANCE]["action"], "problem": found}
 
 
 def _failure(job: Job | None) -> dict[str, Any]:

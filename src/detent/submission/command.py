@@ -27,7 +27,7 @@ from detent.submission.checks import (
 )
 from detent.submission.context import Checked, Context
 from detent.submission.not_before import delay_from
-from detent.submission.options import options_for, plan_of, uses_payload
+from detent.submission.options import for_lifecycle, options_for, plan_of, uses_payload
 from detent.submission.payload import ARGUMENTS, check_payload, check_step_inputs
 from detent.submission.request import (
     BoardRequest,
@@ -153,6 +153,7 @@ def _checked(context: Context, request: TaskRequest, source: str | None) -> Chec
     priority = priority_from(request.priority).value
     budget = _budget(request.max_budget_usd, row, lifecycle.budget)
     options = options_of(context, request.intent, request.options, lifecycle.policy, payload)
+    options = for_lifecycle(options, request.options or {}, lifecycle)
     lasts = not (
         ARGUMENTS in row
         or uses_payload(row)
@@ -168,6 +169,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     options = options_of(context, request.intent, request.options, PLAIN, payload)
+    options = for_lifecycle(options, request.options or {}, None)
     command = c.SubmitJob(
         job_id=new_id() if request.id is None else checked_id(request.id, "id"),
         project=project_of(context, request.project),

@@ -3,6 +3,7 @@
 Intents set defaults, submissions override them. A new option is a new row of the table.
 """
 
+import re
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,16 +12,22 @@ from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel import document_fields
+from detent.kernel.acceptance import OnAccept, action_of
 from detent.kernel.budget import on_exceeded_from
 from detent.kernel.evidence_types import EvidenceType
 from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import MAX_RETRIES, PLAIN, RetryPolicy, policy_from
+from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.submission.context import Intents
 from detent.submission.plan_checks import NEEDS_PLAN, with_steps
 
 LONGEST_KEY = 200
+#: A branch as `git check-ref-format` allows it, without what a command line could misread.
+BRANCH = re.compile(r"(?!.*(\.\.|//|@\{|\.lock(/|$)|/\.))[\w][\w./@+-]*(?<![./])")
+REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 MAX_ROUNDS = 1_000
+MAX_CRITERIA, LONGEST_CRITERION = 50, 1_000
 
 Check = Callable[[Any, str], Any]
 
@@ -79,6 +86,25 @@ def _retries(given: Any, where: str) -> int:
     return document_fields.whole_number(given, where, 0, MAX_RETRIES)
 
 
+def _branch(given: Any, where: str) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST_KEY or not BRANCH.fullmatch(given):
+        raise document_fields.wrong(where, "the name of a branch, such as main", given)
+    return given
+
+
+def _remote(given: Any, where: str) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST_KEY or not REMOTE.fullmatch(given):
+        wanted = "the name of a remote of the repository, such as origin"
+        raise document_fields.wrong(where, wanted, given)
+    return given
+
+
+def _criteria(given: Any, where: str) -> list[str]:
+    if not isinstance(given, list | tuple) or len(given) > MAX_CRITERIA:
+        raise document_fields.wrong(where, f"a list of at most {MAX_CRITERIA} texts", given)
+    return list(document_fields.texts(given, where, LONGEST_CRITERION))
+
+
 def _table(given: Any, where: str) -> Any:
     """A table, which `checked_options` checks further."""
     return document_fields.table(given, where)
@@ -129,6 +155,36 @@ OPTIONS: Mapping[str, Option] = {
         "worktree",
         lambda given, where: document_fields.choice(given, where, WorkspaceMode).value,
     ),
+    "on_accept": Option(
+        "What happens to the branch of its worktree before an acceptance counts: nothing, merge "
+        "into target_branch, or push to push_remote",
+        "merge",
+        lambda given, where: document_fields.choice(given, where, OnAccept).value,
+    ),
+    "target_branch": Option(
+        "The branch that on_accept merges into (default: the branch that the worktree started "
+        "from) or pushes to (default: the branch of the worktree)",
+        "main",
+        _branch,
+    ),
+    "push_remote": Option(
+        "The remote of the repository that on_accept pushes to (default: origin)",
+        "origin",
+        _remote,
+    ),
+    "acceptance_criteria": Option(
+        "What the work must fulfil; the agent, the checker and the reviewer see it",
+        ["The tests pass.", "No public function changes."],
+        _criteria,
+    ),
+    "checker": Option(
+        "The intent that checks the work before a person reviews it", "checkWork", _name
+    ),
+    "checker_may_accept": Option(
+        "Whether the checker may accept the work instead of a person; only the intent allows it",
+        False,
+        _flag,
+    ),
     "requires_evidence": Option(
         "The types of evidence that a run must add to succeed",
         ["test_result"],
@@ -160,6 +216,69 @@ def checked_options(
     return checked
 
 
+def check_action(options: Mapping[str, Any], where: str) -> None:
+    """Refuse an action for acceptances that has no branch to work on."""
+    action = action_of(options)
+    if action is not None and options.get("workspace") != WorkspaceMode.WORKTREE:
+        raise Invalid(
+            f"{where}.on_accept is {action}, which needs the branch of a worktree.",
+            field=f"{where}.on_accept",
+            given=action.value,
+            hint='Set workspace = "worktree" too, or on_accept = "nothing".',
+        )
+
+
+def check_checker(
+    options: Mapping[str, Any], given: Mapping[str, Any], intent: str, intents: Intents
+) -> None:
+    """Refuse a checker that is unknown, that is the intent itself, or that a submission trusts.
+
+    Only the declaration of an intent, which an operator writes, lets a checker accept.
+    """
+    declared = intents.get(intent, {})
+    trusted = bool(declared.get("checker_may_accept"))
+    if given.get("checker_may_accept") is True and not trusted:
+        raise _unfit_checker("checker_may_accept", True, f"only the intent {intent} can allow it")
+    checker = options.get("checker")
+    if checker is None:
+        return
+    if trusted and checker != declared.get("checker"):
+        why = f"the intent {intent} lets only its own checker accept"
+        raise _unfit_checker("checker", checker, why)
+    if checker == intent:
+        raise _unfit_checker("checker", checker, "no intent checks its own work")
+    if checker not in intents:
+        known = ", ".join(sorted(each for each in intents if each != intent))
+        raise _unfit_checker("checker", checker, f"there is no such intent. Known: {known}")
+
+
+def _unfit_checker(name: str, given: Any, why: str) -> Invalid:
+    field = f"options.{name}"
+    return Invalid(f"{field} cannot be {given!r}: {why}.", field=field, given=given)
+
+
+def for_lifecycle(
+    options: dict[str, Any], given: Mapping[str, Any], lifecycle: TaskLifecycle | None
+) -> dict[str, Any]:
+    """The options without an action that the intent declares and the lifecycle cannot carry out.
+
+    Only tasks whose lifecycle has `task_accepting` are accepted with an action. One that the
+    submission itself asks for is refused.
+    """
+    if lifecycle is not None and "task_accepting" in lifecycle.targets:
+        return options
+    action = action_of(options)
+    if action is not None and "on_accept" in given:
+        what = "a job" if lifecycle is None else f"a task of the lifecycle {lifecycle.name}"
+        raise Invalid(
+            f"options.on_accept is {action}, but {what} is not accepted with an action.",
+            field="options.on_accept",
+            given=action.value,
+            hint="Use the lifecycle review, or one whose table has task_accepting.",
+        )
+    return {name: value for name, value in options.items() if name != "on_accept"}
+
+
 def plan_of(options: Mapping[str, Any]) -> Plan | None:
     """The validated plan of the options; None without a plan."""
     document = plan_from(options, "work")
@@ -174,6 +293,8 @@ def options_for(
     """The options of a submission. The payload may fill the intent's concurrency key."""
     defaults = intents[intent]
     checked = options_from(defaults, given, policy)
+    check_action(checked, "options")
+    check_checker(checked, given, intent, intents)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
             f"options.plan is missing: every submission of the intent {intent} needs a plan.",

@@ -273,10 +273,13 @@ class StandIn:
             Path(name).write_text(content)
 
     def commit(self, message: str) -> None:
+        self.git(["add", "--all"])
+        self.git(["commit", "--quiet", "--message", message])
+
+    def git(self, arguments: list[str]) -> None:
+        """A git command in the working directory."""
         who = ["-c", "user.name=stand-in", "-c", "user.email=stand-in@example.com"]
-        subprocess.run(["git", "add", "--all"], check=True)
-        done = ["git", *who, "commit", "--quiet", "--message", message]
-        subprocess.run(done, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["git", *who, *arguments], check=True, stdout=subprocess.DEVNULL)
 
     def post(self, request: list[Any]) -> None:
         """Send a request to an endpoint of the run: a path and a body."""
@@ -334,6 +337,7 @@ STEPS: Mapping[str, Callable[[StandIn, Any], None]] = {
     "evidence": StandIn.evidence,
     "write": StandIn.write,
     "commit": StandIn.commit,
+    "git": StandIn.git,
     "post": StandIn.post,
     "echo": StandIn.echo,
     "look": StandIn.look,

@@ -26,9 +26,11 @@ from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.kernel.acceptance import conflicts_in, is_acceptance
 from detent.program_log import about
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, HeldPlan, PlanWork, Runner
+from detent.worker.checker import concerns, with_check, with_findings
 from detent.worker.critic import require_critic, with_decision
 from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient, WorkerEngineClient
@@ -279,7 +281,7 @@ def resolve(
         run_id,
         intent,
         files(run_id),
-        runner=runners.of(intent),
+        runner=runners.acceptance if is_acceptance(job) else runners.of(intent),
         payload=held.payload,
         attempt=job.attempt,
     )
@@ -310,7 +312,7 @@ def _perform(run: ActiveRun, client: EngineClient) -> c.Report | None:
 async def execute_async(run: ActiveRun, client: EngineClient) -> c.Report | None:
     """As `execute`, awaited. A critic, and reads of the store, may block: they get a thread."""
     report = await _perform_async(run, client)
-    if run.step is None and not required_of(run):
+    if run.step is None and not required_of(run) and not concerns(run):
         return normalise(run, report, client)
     return await client.run_blocking(lambda: normalise(run, report, client))
 
@@ -360,14 +362,19 @@ def normalise(run: ActiveRun, report: c.Report | None, client: EngineClient) -> 
         report = REPORT_OF_STOP[run.stopped](run)
     if isinstance(report, c.CompleteRun):
         report = with_evidence(run, report, client)
+    if isinstance(report, c.CompleteRun):
+        report = with_check(run, with_findings(run, report, client), client)
     return None if report is None else with_decision(run, report, client)
 
 
 def _finished_anyway(run: ActiveRun, report: c.Report | None) -> bool:
     """Whether a function returned although the worker stops: then its result counts.
 
-    The exit of a command proves nothing: it may have ended because of the stop.
+    The exit of a command proves nothing: it may have ended because of the stop. An acceptance that
+    was carried out counts in any case.
     """
+    if is_acceptance(run.held.job) and run.stopped is not Stop.LOST:
+        return isinstance(report, c.CompleteRun) and not conflicts_in(report.result)
     return (
         run.stopped is Stop.HAND_BACK
         and isinstance(report, c.CompleteRun | c.SuspendRun)

@@ -1,6 +1,7 @@
 """Required evidence: a run that succeeds without what its intent requires is reported as failed."""
 
 from detent.kernel import commands as c
+from detent.kernel.acceptance import is_acceptance
 from detent.kernel.retry import FailureClass
 from detent.store.types import Query
 from detent.worker import run_outcome
@@ -11,7 +12,12 @@ MAX_ROWS = 1_000
 
 
 def required_of(run: ActiveRun) -> tuple[str, ...]:
-    """The evidence types that the intent requires, and those that the submission adds."""
+    """The evidence types that the intent requires, and those that the submission adds.
+
+    They are about the work, not about an acceptance of it.
+    """
+    if is_acceptance(run.held.job):
+        return ()
     declared = run.intent.declared.options.get("requires_evidence", ())
     if not declared and "requires_evidence" not in run.held.job.options:
         return ()

@@ -44,6 +44,14 @@ class WorkspaceFailed(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The content of a work tree: its git tree, and the diff against the start of its branch."""
+
+    tree: str
+    changes: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """The workspace of one task."""
 
@@ -53,6 +61,8 @@ class Workspace:
     branch: str | None = None
     #: The commit at which the branch starts.
     base: str | None = None
+    #: The branch from which it starts, if it starts from one.
+    target: str | None = None
 
     @property
     def work(self) -> Path:
@@ -96,21 +106,38 @@ class Workspace:
         asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
         return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
 
-    def changes(self, environment: Mapping[str, str], index: Path, within: Within) -> bytes:
-        """The diff of the work tree against its first commit, new files included.
+    def snapshot(self, environment: Mapping[str, str], index: Path, within: Within) -> Snapshot:
+        """The content of the work tree, new files included, whether it is committed or not.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
         """
         if self.mode != WORKTREE or self.base is None:
-            return b""
+            return Snapshot("", b"")
         private = {**environment, "GIT_INDEX_FILE": str(index)}
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            return git(self.work, ["diff", "--cached", *DIFF_OPTIONS, self.base], private, within)
+            tree = git(self.work, ["write-tree"], private, within).decode().strip()
         finally:
             index.unlink(missing_ok=True)
+        shown = ["diff", *DIFF_OPTIONS, self._start(environment), tree]
+        return Snapshot(tree, git(self.work, shown, environment, within))
+
+    def _start(self, environment: Mapping[str, str]) -> str:
+        """The commit against which changes are shown.
+
+        After the agent has merged the branch that it started from, that branch's own changes are
+        not shown.
+        """
+        start = self.base or "HEAD"
+        if self.target is None or not is_known(self.work, f"refs/heads/{self.target}", environment):
+            return start
+        try:
+            asked = ["merge-base", "HEAD", f"refs/heads/{self.target}"]
+            return git(self.work, asked, environment).decode().strip()
+        except WorkspaceFailed:
+            return start  # the histories have nothing in common any more
 
 
 def over_quota(workspace: Workspace, quota_bytes: int) -> WorkspaceFailed:
@@ -181,18 +208,19 @@ class Workspaces:
         found = self.find(owner)
         if found is not None and (found.work / ".git").exists():
             return found
-        root, branch = self.root(owner), f"detent/{owner.replace(':', '-')}"
+        root, branch = self.root(owner), branch_of(owner)
         private_files.make_directory(root)
         shutil.rmtree(root / WORK, ignore_errors=True)  # left by a run that was interrupted
         git(repo, ["worktree", "prune"], environment)
         start = _commit(repo, base or "HEAD", environment)
-        known = _known(repo, f"refs/heads/{branch}", environment)
+        known = is_known(repo, f"refs/heads/{branch}", environment)
         where = [str(root / WORK), branch] if known else ["-b", branch, str(root / WORK), start]
         git(repo, ["worktree", "add", "--no-checkout", *where], environment)
         if known:
             ends = ["merge-base", start, f"refs/heads/{branch}"]
             start = git(repo, ends, environment).decode().strip()
-        made = Workspace(root, WORKTREE, str(repo), branch, start)
+        target = started_from(repo, base, environment)
+        made = Workspace(root, WORKTREE, str(repo), branch, start, target)
         git(made.work, ["reset", "--quiet", "--hard"], environment, within(made))
         return _noted(made)
 
@@ -230,6 +258,11 @@ def _mark(session_id: str) -> str:
 # ---- git -------------------------------------------------------------------------------------
 
 
+def branch_of(owner: str) -> str:
+    """The branch of a task's worktree."""
+    return f"detent/{owner.replace(':', '-')}"
+
+
 def repo_from(given: object, roots: Sequence[str]) -> Path:
     """The repository that a payload names, if it is beneath a directory that may be named."""
     if not isinstance(given, str) or not given.startswith("/"):
@@ -252,7 +285,18 @@ def _commit(repo: Path, name: str, environment: Mapping[str, str]) -> str:
     return git(repo, asked, environment).decode().strip()
 
 
-def _known(repo: Path, name: str, environment: Mapping[str, str]) -> bool:
+def started_from(repo: Path, name: str | None, environment: Mapping[str, str]) -> str | None:
+    """The branch with this name, or the one that is checked out; None if there is none."""
+    if name is not None:
+        return name if is_known(repo, f"refs/heads/{name}", environment) else None
+    try:
+        asked = ["symbolic-ref", "--quiet", "--short", "HEAD"]
+        return git(repo, asked, environment).decode().strip()
+    except WorkspaceFailed:
+        return None  # a commit is checked out, not a branch
+
+
+def is_known(repo: Path, name: str, environment: Mapping[str, str]) -> bool:
     try:
         _commit(repo, name, environment)
     except WorkspaceFailed:
@@ -267,8 +311,21 @@ def git(
     within: Within = list,
 ) -> bytes:
     """The output of git; hooks and monitors of the repository are not executed."""
+    done = git_result(where, arguments, environment, within)
+    if done.returncode != 0:
+        raise WorkspaceFailed(f"git {arguments[0]} failed in {where}: {error_text(done)}")
+    return done.stdout
+
+
+def git_result(
+    where: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    within: Within = list,
+) -> "subprocess.CompletedProcess[bytes]":
+    """How git ended; hooks and monitors of the repository are not executed."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             within(["git", *HARMLESS, "-C", str(where), *arguments]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -280,7 +337,8 @@ def git(
         raise WorkspaceFailed("a worktree needs git, which is not installed here") from None
     except subprocess.TimeoutExpired:
         raise WorkspaceFailed(f"git {arguments[0]} took longer than {GIT_S:.0f} s") from None
-    if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip()[-500:]
-        raise WorkspaceFailed(f"git {arguments[0]} failed in {where}: {words}")
-    return done.stdout
+
+
+def error_text(done: "subprocess.CompletedProcess[bytes]") -> str:
+    """The end of what git has written about an error."""
+    return done.stderr.decode("utf-8", "replace").strip()[-500:]

@@ -5,12 +5,22 @@ export type AcceptManyBody = {
   ids: Array<string>;
   comment?: string | null;
   seen?: Record<string, number> | null;
+  without_action?: boolean;
 };
 
 export type AcceptTaskBody = {
   comment?: string | null;
   seen?: number | null;
   diff?: string | null;
+  without_action?: boolean;
+};
+/** An acceptance with an action (merge, push), which the job carries out before it counts. */
+export type Acceptance = {
+  action: string;
+  by: string;
+  job_id: string;
+  state: string;
+  problem: string | null;
 };
 
 /** The result of a bulk action on one id; state and version are null if it was deleted. */
@@ -502,6 +512,7 @@ export type InboxTask = {
   spent: number;
   cancel_reason: string | null;
   error_class: string | null;
+  acceptance: Acceptance | null;
   options: Record<string, unknown>;
   created_by: string;
   created_at: string;
@@ -1548,6 +1559,7 @@ export type Task = {
   spent: number;
   cancel_reason: string | null;
   error_class: string | null;
+  acceptance: Acceptance | null;
   options: Record<string, unknown>;
   created_by: string;
   created_at: string;

@@ -109,7 +109,7 @@ class CancelTask(TaskCommand):
 
 @value
 class AcceptTask(TaskCommand):
-    """Accept the result of a task under review."""
+    """Accept the result of a task under review; an action that its options declare runs first."""
 
     task_id: str
     comment: str | None = None
@@ -117,6 +117,8 @@ class AcceptTask(TaskCommand):
     seen: int | None = None
     #: The diff that the reviewer saw. If there may be another one, the command is refused.
     diff: ReviewedDiff | None = None
+    #: Accept it without the declared action.
+    without_action: bool = False
 
 
 @value

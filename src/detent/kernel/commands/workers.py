@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from detent.kernel.commands.clients import SubmitTask
 from detent.kernel.commands.command_types import Grant, JobCommand, Report
 from detent.kernel.frozen_value import value
 
@@ -61,6 +62,8 @@ class CompleteRun(Report):
     exit_code: int | None = None
     #: The critic's decision about a plan step; the default critic decides if there is none.
     decision: str | None = None
+    #: The subtask that checks the work of the run, submitted in the same transaction.
+    check: SubmitTask | None = None
 
 
 @value

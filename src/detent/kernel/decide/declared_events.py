@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from detent.errors import Forbidden, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.acceptance import action_of
 from detent.kernel.decide import control, review
 from detent.kernel.decide.guards import not_its_own, not_over_a_question, refusal, same_diff, seen
 from detent.kernel.draft import Draft
@@ -21,6 +22,7 @@ COMMANDS: Mapping[str, Callable[[Draft, c.SendEvent], object]] = {
     "task_accepted": lambda draft, sent: review.accept_task(
         draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen, sent.diff)
     ),
+    "task_accepting": lambda draft, sent: _accept_with_action(draft, sent),
     "task_rejected": lambda draft, sent: review.reject_task(
         draft, c.RejectTask(sent.task_id, sent.comment, sent.seen, diff=sent.diff)
     ),
@@ -47,6 +49,16 @@ def send_event(draft: Draft, command: c.SendEvent) -> str:
         diff = same_diff(draft, task, command.diff)
         draft.emit(task.id, declared(command.event, draft, task, command.comment, diff))
     return draft.task(task.id).state
+
+
+def _accept_with_action(draft: Draft, sent: c.SendEvent) -> None:
+    if action_of(draft.task(sent.task_id).options) is None:
+        raise Refused(
+            f"Task {sent.task_id} declares no action that runs when it is accepted.",
+            code="no_action",
+            hint=f"Accept it: `detent accept {sent.task_id}`.",
+        )
+    review.accept_task(draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen))
 
 
 def _row(draft: Draft, task: Task, event: str) -> Row:

@@ -1,12 +1,13 @@
 """Checks that several decisions share: the grant, who may decide, open questions, dependencies."""
 
 from detent.errors import Forbidden, Invalid, Refused
+from detent.kernel.acceptance import ACCEPTANCE, is_acceptance
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
 from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
-from detent.kernel.predicates import failed_dependencies
+from detent.kernel.predicates import ENDED_JOB, failed_dependencies
 from detent.kernel.wait_kinds import PEOPLE
 from detent.kernel.world import RUNS
 
@@ -87,6 +88,20 @@ def same_diff(draft: Draft, task: Task, reviewed: ReviewedDiff | None) -> str | 
             details={"reviewed": reviewed.sha256},
         )
     return reviewed.sha256
+
+
+def not_while_accepting(draft: Draft, task: Task) -> None:
+    """Refuse a second verdict while the action of the first one is in the queue or runs."""
+    job = draft.job_of(task)
+    if job is not None and is_acceptance(job) and job.state not in ENDED_JOB:
+        verdict = job.options[ACCEPTANCE]
+        raise Refused(
+            f"Task {task.id} was accepted by {verdict['by']}, and its action ({verdict['action']}) "
+            "has not ended.",
+            code="already_accepted",
+            hint="Wait until it has ended: `detent why` shows its progress.",
+            details={"by": verdict["by"], "action": verdict["action"]},
+        )
 
 
 def refusal(draft: Draft, task: Task, event: str) -> Refused:

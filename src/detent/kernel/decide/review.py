@@ -6,8 +6,16 @@ from typing import Any
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.acceptance import action_of
 from detent.kernel.decide.control import queue_task
-from detent.kernel.decide.guards import not_its_own, not_over_a_question, same_diff, seen
+from detent.kernel.decide.guards import (
+    not_its_own,
+    not_over_a_question,
+    not_while_accepting,
+    same_diff,
+    seen,
+)
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.outcome_rules import round_limit
@@ -26,15 +34,21 @@ def accept_task(draft: Draft, command: c.AcceptTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "accept it")
     not_over_a_question(task)
+    not_while_accepting(draft, task)
     seen(draft, task, command.seen)
     diff = same_diff(draft, task, command.diff)
-    draft.emit(task.id, e.TaskAccepted(command.comment, diff))
+    if command.without_action or action_of(task.options) is None:
+        draft.emit(task.id, e.TaskAccepted(command.comment, diff))
+    else:
+        job_id = job_of_task(task.id, task.jobs + 1)
+        draft.emit(task.id, e.TaskAccepting(job_id, command.comment, diff))
 
 
 def reject_task(draft: Draft, command: c.RejectTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "reject it")
     not_over_a_question(task)
+    not_while_accepting(draft, task)
     seen(draft, task, command.seen)
     diff = same_diff(draft, task, command.diff)
     draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment, diff))

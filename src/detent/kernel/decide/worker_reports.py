@@ -7,6 +7,7 @@ from detent.kernel import plan_steps
 from detent.kernel.budget import Exhausted, Reserved, is_warned
 from detent.kernel.budget_reservation import allowance, over_budget, used_up
 from detent.kernel.decide.guards import held, held_run
+from detent.kernel.decide.submit import submit_task
 from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
@@ -147,6 +148,8 @@ def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
 def complete_run(draft: Draft, command: c.CompleteRun) -> str:
     """End a run successfully, even if a cancel was requested meanwhile."""
     job, run = held_run(draft, command.grant, command.run_id)
+    if command.check is not None:
+        submit_task(draft, command.check)
     draft.emit(job.id, e.RunSucceeded(exit_code=command.exit_code), run.id)
     if run.step is None:
         draft.emit(job.id, e.JobCompleted(command.result))

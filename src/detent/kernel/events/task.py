@@ -88,11 +88,29 @@ class TaskCancelled(Event):
 
 
 @event("task")
+class TaskAccepting(Event):
+    """A person has accepted the result, and the declared action (merge, push) must run first.
+
+    `diff` is the SHA-256 of the reviewed diff; `job_id` is the new job, whose work is the action.
+    `by` is the checker that has accepted it, if no person did.
+    """
+
+    job_id: str
+    comment: str | None = None
+    diff: str | None = None
+    by: str | None = None
+
+
+@event("task")
 class TaskAccepted(Event):
-    """`diff` is the SHA-256 of the diff that was reviewed, if the reviewer named one."""
+    """`diff` is the SHA-256 of the diff that was reviewed, if the reviewer named one.
+
+    `by` is the person or checker that accepted, if a worker wrote the event.
+    """
 
     comment: str | None = None
     diff: str | None = None
+    by: str | None = None
 
 
 @event("task")

@@ -53,6 +53,11 @@ def _task_queued(task: Task, event: e.TaskQueued, at: int, state: str) -> Task:
     return _with_job(_moved(task, at, state), event.job_id)
 
 
+@on(e.TaskAccepting)
+def _task_accepting(task: Task, event: e.TaskAccepting, at: int, state: str) -> Task:
+    return _with_job(_moved(task, at, state), event.job_id)
+
+
 @on(e.TaskUnblocked)
 def _task_unblocked(task: Task, event: e.TaskUnblocked, at: int, state: str) -> Task:
     moved = _with_job(_moved(task, at, state), event.job_id)

@@ -35,8 +35,8 @@ def endless_cycles(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
 
 def _rule_edges(lifecycle: TaskLifecycle) -> Iterator[Edge]:
     for index, rule in enumerate(lifecycle.rules):
-        if _is_limited(lifecycle, rule):
-            continue
+        if _is_limited(lifecycle, rule) or Predicate.IS_ACCEPTANCE in rule.given:
+            continue  # each acceptance was sent by a person
         queues = any(event in lifecycle.queues for event in rule.then)
         for state in applies_in(lifecycle, index):
             after = state_after(lifecycle, rule, state)

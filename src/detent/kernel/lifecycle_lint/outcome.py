@@ -17,6 +17,8 @@ OCCURS: Mapping[Trigger, tuple[Phase, ...]] = {
 }
 #: The phases in which a rule must follow a trigger.
 HANDLED: Mapping[Trigger, tuple[Phase, ...]] = {**OCCURS, Trigger.RUN_STARTED: (Phase.QUEUED,)}
+#: The condition of a rule that is about every acceptance.
+ACCEPTED = (Predicate.IS_ACCEPTANCE,)
 ENDS = (Trigger.JOB_COMPLETED, Trigger.JOB_FAILED, Trigger.JOB_CANCELLED)
 
 
@@ -82,6 +84,21 @@ def unreached_rules(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
             if rule.states and all(lifecycle.phase(each) is Phase.IDLE for each in rule.states):
                 text = f"{rule.when} needs a job, and in these states none is live."
                 yield Flaw("unreached-rule", f"rules[{index}].in", text)
+
+
+def acceptances(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
+    """An acceptance with an action ends: with task_accepted, or in a state without a job."""
+    if "task_accepting" not in lifecycle.targets:
+        return
+    for when, needed in ((Trigger.JOB_COMPLETED, "task_accepted"), (Trigger.JOB_FAILED, None)):
+        rules = [rule for rule in lifecycle.by_trigger[when] if rule.given == ACCEPTED]
+        if not any(needed is None or needed in rule.then for rule in rules):
+            emits = f" that emits {needed}" if needed else ""
+            text = (
+                f"The table has task_accepting, so {when} needs a rule with "
+                f'if = ["is_acceptance"]{emits}.'
+            )
+            yield Flaw("acceptance", "rules", text)
 
 
 def unfit_events(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
@@ -150,5 +167,6 @@ CHECKS = (
     tasks_that_stay,
     triggers_without_rule,
     unreached_rules,
+    acceptances,
     unfit_events,
 )

@@ -15,9 +15,13 @@ PHASES: Mapping[str, Phase] = {
     "task_answered": Phase.QUEUED,
     "task_retried": Phase.QUEUED,
     "task_resumed": Phase.QUEUED,
+    "task_accepting": Phase.QUEUED,
 }
 #: The events that people send by a command, for which no job may be live.
-COMMANDED = ("task_queued", "task_accepted", "task_rejected", "task_retried", "task_resumed")
+COMMANDED = (
+    *("task_queued", "task_accepting", "task_accepted", "task_rejected", "task_retried"),
+    "task_resumed",
+)
 #: The events that detent writes to a task in a phase, so that a state needs rows for them.
 NEEDED: Mapping[Phase, tuple[str, ...]] = {
     Phase.WORKING: ("task_blocked",),

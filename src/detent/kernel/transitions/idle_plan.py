@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from detent.errors import Refused
 from detent.kernel import events as e
+from detent.kernel.acceptance import is_acceptance
 from detent.kernel.budget import Exhausted
 from detent.kernel.budget_reservation import allowance
 from detent.kernel.draft import Draft
@@ -144,7 +145,7 @@ def next_check_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -
 
 def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
     """Whether a claim finds no money to spend; then its run is suspended until there is some."""
-    lack = short_of(draft, job)
+    lack = None if is_acceptance(job) else short_of(draft, job)
     if lack is None:
         return False
     name = _wait_for_funds(draft, job, fence, lack)

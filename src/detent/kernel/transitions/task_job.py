@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.acceptance import options_of_job
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import ASSIGNED_TO, Task
@@ -58,6 +59,20 @@ def _of_execution(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if ASSIGNED_TO not in options:
         return options
     return {name: value for name, value in options.items() if name != ASSIGNED_TO}
+
+
+def create_acceptance_job(draft: Draft, record: e.Record) -> None:
+    """Create the job that carries out the action of a verdict; it has no plan and no limits."""
+    task, event = draft.task(record.stream), cast(e.TaskAccepting, record.event)
+    created = e.JobCreated(
+        project=task.project,
+        intent=task.intent,
+        priority=task.priority,
+        root_id=task.root_id,
+        task_id=task.id,
+        options=options_of_job(task, event.by or record.actor, event.comment, event.diff),
+    )
+    draft.emit(event.job_id, created)
 
 
 def requeue_job(draft: Draft, record: e.Record) -> None:

@@ -6,6 +6,7 @@ All functions are couplings.
 from typing import cast
 
 from detent.kernel import events as e
+from detent.kernel.checks import accept_by_checker
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.outcome_rules import follow
@@ -48,6 +49,8 @@ def _signal_job_of_parent(draft: Draft, task: Task) -> None:
 def finish_parent(draft: Draft, record: e.Record) -> None:
     """The last subtask is settled: finish the parent, whose completed job is not run again."""
     follow(draft, Trigger.SUBTASKS_SETTLED, draft.task(record.stream), record)
+    if isinstance(record.event, e.SubtaskDone):
+        accept_by_checker(draft, draft.task(record.stream), record.event.task_id)
 
 
 # ---- dependents ------------------------------------------------------------------------------

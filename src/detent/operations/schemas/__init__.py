@@ -124,6 +124,7 @@ from detent.operations.schemas.webhooks_schema import (
     Webhooks,
 )
 from detent.operations.schemas.work_schema import (
+    Acceptance,
     Acted,
     ActedOn,
     Added,
@@ -162,6 +163,7 @@ from detent.operations.schemas.work_schema import (
 )
 
 __all__ = [
+    "Acceptance",
     "Acted",
     "ActedOn",
     "Added",

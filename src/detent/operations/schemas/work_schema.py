@@ -9,6 +9,19 @@ from detent.operations.schemas.costs_schema import Elsewhere, Usage
 # ---- tasks and jobs --------------------------------------------------------------------------
 
 
+class Acceptance(TypedDict):
+    """An acceptance with an action (merge, push), which the job carries out before it counts."""
+
+    action: str
+    #: Who accepted the task.
+    by: str
+    job_id: str
+    #: The state of the job.
+    state: str
+    #: Why the action was not carried out.
+    problem: str | None
+
+
 class Task(TypedDict):
     """A task with its payload and state."""
 
@@ -55,6 +68,8 @@ class Task(TypedDict):
     cancel_reason: str | None
     #: The failure class of its job, if the task stopped because of it; `lost` is a quarantine.
     error_class: str | None
+    #: The acceptance whose action (merge, push) its latest job carries out or has carried out.
+    acceptance: Acceptance | None
     options: dict[str, Any]
     created_by: str
     created_at: str

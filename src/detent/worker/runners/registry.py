@@ -6,6 +6,7 @@ from detent.app.handlers import AgentHandler, CommandHandler, FunctionHandler, H
 from detent.app.intent import Intent
 from detent.operations.run_tokens import issue_run_token
 from detent.worker.active_run import Runner
+from detent.worker.runners.acceptance.accept_runner import AcceptRunner
 from detent.worker.runners.agent.agent_runner import AgentRunner
 from detent.worker.runners.command_runner import CommandRunner
 from detent.worker.runners.function_runner import FunctionRunner
@@ -25,6 +26,8 @@ class Runners:
     """The runners of a worker, by intent."""
 
     def __init__(self) -> None:
+        #: The runner of acceptances, whatever their intent is.
+        self.acceptance: Runner = AcceptRunner()
         self._made: dict[str, tuple[Handler, Runner]] = {}
 
     def of(self, intent: Intent[..., Any]) -> Runner | None:

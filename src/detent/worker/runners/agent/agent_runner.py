@@ -43,7 +43,7 @@ from detent.worker.runners.agent.agent_process import (
 from detent.worker.runners.agent.exit_status import End, end_of
 from detent.worker.runners.agent.launch import IssueToken, Setting
 from detent.worker.runners.agent.output_parser import Reader
-from detent.worker.runners.agent.prompt import opening
+from detent.worker.runners.agent.prompt import opening, with_criteria
 from detent.worker.runners.agent.reply_file import replies_in
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
@@ -99,7 +99,8 @@ class AgentRun:
             why = f"the agent {self.agent.name} was not started: its budget is spent"
             return self._over_budget(why)
         self.setting.prepare()
-        prompt = fill_template(self.runner.prompt, self.run.payload, past.title)
+        asked = fill_template(self.runner.prompt, self.run.payload, past.title)
+        prompt = with_criteria(asked, self.run.held.job.options.get("acceptance_criteria", ()))
         return self._reported(self._worked(prompt, past, budget))
 
     def _open_comments(self) -> tuple[Thread, ...]:
@@ -251,9 +252,9 @@ class AgentRun:
         if workspace.mode == WORKTREE:
             index = self.run.files.path / "index.part"
             environment = self.setting.plain_environment()
-            changes = workspace.changes(environment, index, self.setting.confined)
-            if changes:
-                self.run.files.keep(DIFF_FILE, changes)
+            found = workspace.snapshot(environment, index, self.setting.confined)
+            if found.changes:
+                self.run.files.keep(DIFF_FILE, found.changes)
         report_evidence(self.run, self.client)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:

@@ -30,7 +30,10 @@ from detent.worker.workspaces import (
     WORKTREE,
     Within,
     Workspace,
+    WorkspaceFailed,
     Workspaces,
+    branch_of,
+    is_known,
     repo_from,
 )
 
@@ -70,6 +73,17 @@ class Setting:
             self.workspace = self.workspaces.directory_for(self.owner)
         self.check_quota()
 
+    def require_branch(self) -> None:
+        """Fail if the work is not on this machine: neither its worktree nor its branch."""
+        branch = branch_of(self.owner)
+        if self.workspaces.find(self.owner) is None and not is_known(
+            self._repo(), f"refs/heads/{branch}", self.plain_environment()
+        ):
+            raise WorkspaceFailed(
+                f"the repository on this worker has no branch {branch}: the work is on another "
+                "machine. Start a worker there, then accept it again."
+            )
+
     def _repo(self) -> Path:
         """The payload's repository, if allowed; the project's; or the only configured one."""
         payload = self.run.payload
@@ -99,10 +113,14 @@ class Setting:
         """The argv of a program that runs in the same sandbox as the agent."""
         return self._within(self.workspace)(argv)
 
-    def _within(self, workspace: Workspace) -> Within:
+    def confined_with(self, path: Path) -> Within:
+        """The same sandbox, which may also write to `path`."""
+        return self._within(self.workspace, path)
+
+    def _within(self, workspace: Workspace, *more: Path) -> Within:
         private_files.make_directory(self.config_dir)
         settings, run_dir = self.core.settings, self.run.files.directory()
-        also = self._writable(workspace)
+        also = [*self._writable(workspace), *more]
         return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
 
     @property

@@ -4,7 +4,7 @@ Pure: values in, text out.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from detent.worker.runners.agent.review_message import review_message
 from detent.worker.runners.agent.session_history import Moment, Past
@@ -46,6 +46,12 @@ def _review(past: Past, *, resumed: bool) -> list[str]:
 def _says_nothing(rejection: Moment, past: Past) -> bool:
     """Whether the work was rejected without a comment, and comments on lines say what is wrong."""
     return not rejection.text and bool(past.comments)
+
+
+def with_criteria(prompt: str, criteria: Sequence[str]) -> str:
+    """The prompt with the criteria that a reviewer applies."""
+    listed = "\n".join(f"- {each}" for each in criteria)
+    return f"{prompt}\n\nYour work is accepted if:\n{listed}" if criteria else prompt
 
 
 def _history(past: Past) -> list[str]:

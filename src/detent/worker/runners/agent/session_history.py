@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from detent.kernel.acceptance import ACCEPTANCE
 from detent.kernel.entities import Task
 from detent.kernel.events import may_count_round
 from detent.operations.comment_threads import Thread
@@ -53,7 +54,7 @@ def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
     jobs = [job.id]
     if task is not None and step is None:
         rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
-        jobs = [row["id"] for row in rows]
+        jobs = [row["id"] for row in rows if ACCEPTANCE not in row["options"]]
     runs = [row for row in _runs(view, jobs, step) if row["id"] != run.run_id]
     session_id = _session(run, runs)
     cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)

@@ -1,0 +1,1 @@
+"""Carries out the actions of acceptances: merges the branch of a task, or pushes it."""
