@@ -14,6 +14,7 @@ export type AcceptTaskBody = {
   diff?: string | null;
   without_action?: boolean;
 };
+
 /** An acceptance with an action (merge, push), which the job carries out before it counts. */
 export type Acceptance = {
   action: string;
