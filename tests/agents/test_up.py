@@ -12,7 +12,7 @@ from detent.client import Client
 from detent.errors import Refused
 from detent.testing import stand_in_agent
 from tests.e2e.installation import Installation, wait_until
-from tests.operations.reviewed_task import FIRST, SECOND, lines
+from tests.operations.commented_task import FIRST, SECOND, lines
 
 CONFIG = """
 [worker]

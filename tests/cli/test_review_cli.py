@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from tests.operations.commented_task import SECOND, CommentedTask, lines
 from tests.operations.installation import OWNER, local_installation
-from tests.operations.reviewed_task import SECOND, ReviewedTask, lines
 
 Run = Callable[..., Result]
 
@@ -18,7 +18,7 @@ def task_id(data: Path) -> str:
     """A task with a diff, under review."""
     data.mkdir()
     with local_installation(data) as place:
-        task = ReviewedTask(place)
+        task = CommentedTask(place)
         task.round()
         return task.id
 
@@ -41,7 +41,7 @@ def test_a_review_from_the_command_line(run: Run, data: Path, task_id: str) -> N
     )
 
     with local_installation(data) as place:
-        task = ReviewedTask(place, task_id)
+        task = CommentedTask(place, task_id)
         diff = task.round(SECOND)
         task.call("save_draft", OWNER, draft_id="d1", **lines(diff, start=1, end=1))
     again = run("comments", task_id).stdout
@@ -64,7 +64,7 @@ def test_lines_that_do_not_exist_are_the_commands_error(run: Run, task_id: str) 
 def test_a_task_without_a_diff_has_nothing_to_comment_on(run: Run, data: Path) -> None:
     data.mkdir()
     with local_installation(data) as place:
-        task = ReviewedTask(place)
+        task = CommentedTask(place)
         task.round(diff=None)
     assert "[no_diff]" in run("comment", task.id, "app.py:1", "Why?", code=1).stderr
     assert run("request-changes", task.id, "--comment", "Again.").stdout == f"{task.id}: queued\n"

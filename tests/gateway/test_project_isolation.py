@@ -43,7 +43,9 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
-    "/api/tasks/{task_id}/comments": {"diff": "x", "file": "x", "start": 1, "end": 1, "text": "x"},
+    "/api/tasks/{task_id}/comments": {
+        **{"diff": "0" * 64, "file": "x", "start": 1, "end": 1, "text": "x"}
+    },
     "/api/tasks/{task_id}/comments/{comment_id}/replies": {"text": "x"},
     "/api/tasks/{task_id}/drafts/{draft_id}": {"text": "x", "reply_to": "x"},
     "/api/tasks/{task_id}/events": {"event": "task_cancelled"},
@@ -51,6 +53,11 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/jobs/{job_id}/answer": {"answer": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/fork": {"step": "x"},
+    "/api/tasks/{task_id}/review/viewed": {"diff": "0" * 64, "path": "x"},
+}
+QUERIES: dict[str, dict[str, str]] = {
+    "/api/tasks/{task_id}/review/file": {"path": "x"},
+    "/api/tasks/{task_id}/review/between": {"since": "0" * 64},
 }
 
 
@@ -73,7 +80,7 @@ def test_nothing_of_another_project_can_be_seen_or_touched(
             body = BODIES.get(path, {}) if method in ("POST", "PUT", "PATCH") else None
             named = {**theirs, "comment_id": "c", "draft_id": "d"}
             plain = path.replace("{file:path}", "a/b.txt").format(**named)
-            answer = ours.request(method, plain, json=body)
+            answer = ours.request(method, plain, json=body, params=QUERIES.get(path))
             assert answer.status_code == 404, path
             assert answer.json()["code"].startswith(("unknown_", "not_found")), path
     assert gateway.head() == before

@@ -13,17 +13,17 @@ from detent.kernel.commands import lifecycle_commands
 from detent.kernel.decide import comments
 from detent.operations import review_draft_rows, reviewed_diff
 from detent.testing.conformance.lifecycles import document
-from tests.operations.installation import OURS, OWNER, LocalInstallation, local_installation
-from tests.operations.reviewed_task import (
+from tests.operations.commented_task import (
     ANN,
     BEN,
     BINARY,
     FIRST,
     READER,
     SECOND,
-    ReviewedTask,
+    CommentedTask,
     lines,
 )
+from tests.operations.installation import OURS, OWNER, LocalInstallation, local_installation
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def here(tmp_path: Path) -> Iterator[LocalInstallation]:
 
 
 @pytest.fixture
-def task(here: LocalInstallation) -> ReviewedTask:
-    return ReviewedTask(here)
+def task(here: LocalInstallation) -> CommentedTask:
+    return CommentedTask(here)
 
 
-def error_of(task: ReviewedTask, name: str, caller: Any = ANN, **arguments: Any) -> DetentError:
+def error_of(task: CommentedTask, name: str, caller: Any = ANN, **arguments: Any) -> DetentError:
     """The error of a request that must not change the log or the drafts."""
     before = (task.here.rows("review_drafts"), task.events())
     with pytest.raises(DetentError) as caught:
@@ -49,7 +49,7 @@ def error_of(task: ReviewedTask, name: str, caller: Any = ANN, **arguments: Any)
 # ---- comments --------------------------------------------------------------------------------
 
 
-def test_a_comment_keeps_its_lines_and_moves_with_them(task: ReviewedTask) -> None:
+def test_a_comment_keeps_its_lines_and_moves_with_them(task: CommentedTask) -> None:
     first = task.round()
     comment_id = task.comment(first)
     outdated_id = task.comment(first, start=3, end=3, text="Needed?")
@@ -75,7 +75,7 @@ def test_a_comment_keeps_its_lines_and_moves_with_them(task: ReviewedTask) -> No
     assert earlier[outdated_id]["start"] == 3
 
 
-def test_a_thread_is_resolved_and_reopened(task: ReviewedTask) -> None:
+def test_a_thread_is_resolved_and_reopened(task: CommentedTask) -> None:
     comment_id = task.comment(task.round())
     made = task.call("reply_to_comment", BEN, comment_id=comment_id, text="I agree.")
     assert made["outcome"] == "replied"
@@ -109,7 +109,7 @@ BAD_LINES: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("fields", "field"), BAD_LINES)
 @pytest.mark.parametrize("name", ["add_comment", "save_draft"])
 def test_lines_that_do_not_exist_are_refused(
-    task: ReviewedTask, name: str, fields: dict[str, Any], field: str
+    task: CommentedTask, name: str, fields: dict[str, Any], field: str
 ) -> None:
     diff = task.round(FIRST + BINARY)
     draft = {"draft_id": "d1"} if name == "save_draft" else {}
@@ -119,13 +119,13 @@ def test_lines_that_do_not_exist_are_refused(
     assert error.allowed, error
 
 
-def test_a_binary_file_is_commented_on_as_a_whole(task: ReviewedTask) -> None:
+def test_a_binary_file_is_commented_on_as_a_whole(task: CommentedTask) -> None:
     diff = task.round(BINARY)
     comment_id = task.comment(diff, file="logo.png", start=0, end=0)
     assert task.listed()["comments"][0]["id"] == comment_id
 
 
-def test_an_old_diff_is_refused_with_the_difference(task: ReviewedTask) -> None:
+def test_an_old_diff_is_refused_with_the_difference(task: CommentedTask) -> None:
     first = task.round()
     task.call("request_changes", comment="again")
     second = task.round(SECOND)
@@ -136,14 +136,14 @@ def test_an_old_diff_is_refused_with_the_difference(task: ReviewedTask) -> None:
     assert error.details["files"] == ["app.py", "other.py"]
 
 
-def test_a_task_without_a_diff_has_no_lines(task: ReviewedTask) -> None:
+def test_a_task_without_a_diff_has_no_lines(task: CommentedTask) -> None:
     task.round(diff=None)
     assert task.listed() == {"diff": None, "comments": [], "drafts": []}
     assert error_of(task, "add_comment", **lines("0" * 64)).code == "no_diff"
     assert task.call("request_changes", comment="Show the changes.")["state"] == "queued"
 
 
-def test_comments_need_the_scope_review(task: ReviewedTask) -> None:
+def test_comments_need_the_scope_review(task: CommentedTask) -> None:
     diff = task.round()
     comment_id = task.comment(diff)
     assert len(task.listed(READER)["comments"]) == 1
@@ -160,7 +160,7 @@ def test_comments_need_the_scope_review(task: ReviewedTask) -> None:
         assert isinstance(error_of(task, name, READER, **given), Forbidden), name
 
 
-def test_another_project_does_not_see_the_comments(task: ReviewedTask) -> None:
+def test_another_project_does_not_see_the_comments(task: CommentedTask) -> None:
     comment_id = task.comment(task.round())
     assert error_of(task, "task_comments", OURS).code == "unknown_task"
     given = {"comment_id": comment_id}
@@ -170,7 +170,7 @@ def test_another_project_does_not_see_the_comments(task: ReviewedTask) -> None:
 # ---- drafts ----------------------------------------------------------------------------------
 
 
-def test_drafts_are_private_until_they_are_published(task: ReviewedTask) -> None:
+def test_drafts_are_private_until_they_are_published(task: CommentedTask) -> None:
     diff = task.round()
     comment_id = task.comment(diff, BEN)
     task.call("save_draft", draft_id="d1", **lines(diff))
@@ -192,7 +192,7 @@ def test_drafts_are_private_until_they_are_published(task: ReviewedTask) -> None
     assert task.call("publish_drafts")["published"] == []
 
 
-def test_a_draft_that_was_published_but_not_deleted_is_recognised(task: ReviewedTask) -> None:
+def test_a_draft_that_was_published_but_not_deleted_is_recognised(task: CommentedTask) -> None:
     diff = task.round()
     task.call("save_draft", draft_id="d1", **lines(diff))
     left = task.here.rows("review_drafts")
@@ -204,7 +204,7 @@ def test_a_draft_that_was_published_but_not_deleted_is_recognised(task: Reviewed
     assert task.here.rows("review_drafts") == {}
 
 
-def test_a_draft_of_an_earlier_round_is_published_for_its_own_diff(task: ReviewedTask) -> None:
+def test_a_draft_of_an_earlier_round_is_published_for_its_own_diff(task: CommentedTask) -> None:
     first = task.round()
     task.call("save_draft", draft_id="d1", **lines(first))
     task.call("request_changes", BEN, comment="again")
@@ -217,7 +217,7 @@ def test_a_draft_of_an_earlier_round_is_published_for_its_own_diff(task: Reviewe
     assert shown["text"] == "Changed."
 
 
-def test_a_draft_is_deleted_and_another_author_keeps_theirs(task: ReviewedTask) -> None:
+def test_a_draft_is_deleted_and_another_author_keeps_theirs(task: CommentedTask) -> None:
     diff = task.round()
     for caller in (ANN, BEN):
         task.call("save_draft", caller, draft_id="d1", **lines(diff))
@@ -227,7 +227,7 @@ def test_a_draft_is_deleted_and_another_author_keeps_theirs(task: ReviewedTask) 
     assert len(task.listed(BEN)["drafts"]) == 1
 
 
-def test_a_draft_needs_lines_or_a_comment(task: ReviewedTask) -> None:
+def test_a_draft_needs_lines_or_a_comment(task: CommentedTask) -> None:
     diff = task.round()
     for given, field in [
         ({"text": "x"}, "diff"),
@@ -242,7 +242,7 @@ def test_a_draft_needs_lines_or_a_comment(task: ReviewedTask) -> None:
 
 
 def test_the_number_of_drafts_is_limited(
-    task: ReviewedTask, monkeypatch: pytest.MonkeyPatch
+    task: CommentedTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("detent.operations.review_drafts.MAX_DRAFTS", 1)
     diff = task.round()
@@ -253,9 +253,9 @@ def test_the_number_of_drafts_is_limited(
     task.call("save_draft", BEN, draft_id="d2", **lines(diff))
 
 
-def test_drafts_of_a_deleted_task_are_deleted(task: ReviewedTask) -> None:
+def test_drafts_of_a_deleted_task_are_deleted(task: CommentedTask) -> None:
     diff = task.round()
-    other = ReviewedTask(task.here)
+    other = CommentedTask(task.here)
     other_diff = other.round()
     task.call("save_draft", draft_id="d1", **lines(diff))
     other.call("save_draft", draft_id="d1", **lines(other_diff))
@@ -269,7 +269,7 @@ def test_drafts_of_a_deleted_task_are_deleted(task: ReviewedTask) -> None:
 # ---- requested changes -----------------------------------------------------------------------
 
 
-def test_changes_are_requested_with_all_drafts_in_one_transaction(task: ReviewedTask) -> None:
+def test_changes_are_requested_with_all_drafts_in_one_transaction(task: CommentedTask) -> None:
     diff = task.round()
     comment_id = task.comment(diff, BEN)
     task.call("save_draft", draft_id="d1", **lines(diff))
@@ -284,7 +284,7 @@ def test_changes_are_requested_with_all_drafts_in_one_transaction(task: Reviewed
     assert (shown.rounds, shown.comment) == (1, "Three things.")
 
 
-def test_a_refused_request_keeps_the_drafts(task: ReviewedTask) -> None:
+def test_a_refused_request_keeps_the_drafts(task: CommentedTask) -> None:
     diff = task.round()
     task.call("save_draft", draft_id="d1", **lines(diff))
     task.call("request_changes", BEN, comment="Mine came first.")
@@ -295,13 +295,13 @@ def test_a_refused_request_keeps_the_drafts(task: ReviewedTask) -> None:
     assert len(task.listed()["drafts"]) == 1
 
 
-def test_nothing_to_change_is_refused(task: ReviewedTask) -> None:
+def test_nothing_to_change_is_refused(task: CommentedTask) -> None:
     task.round()
     assert error_of(task, "request_changes").code == "nothing_requested"
 
 
 def test_the_rounds_are_limited(here: LocalInstallation) -> None:
-    task = ReviewedTask(here, options={"max_rounds": 1})
+    task = CommentedTask(here, options={"max_rounds": 1})
     task.round()
     task.call("request_changes", comment="again")
     diff = task.round()
@@ -314,7 +314,7 @@ def test_an_installed_lifecycle_has_its_own_event_for_another_round(
     here: LocalInstallation,
 ) -> None:
     here.core.engine.do(lifecycle_commands.InstallLifecycle(document()), ANN.actor)
-    task = ReviewedTask(here, lifecycle="signed_work")
+    task = CommentedTask(here, lifecycle="signed_work")
     diff = task.round()
     comment_id = task.comment(diff)
     assert task.call("request_changes", diff=diff)["state"] == "in_line"
@@ -331,7 +331,7 @@ def test_an_installed_lifecycle_has_its_own_event_for_another_round(
 
 
 @pytest.mark.parametrize("name", ["accept_task", "reject_task", "request_changes"])
-def test_a_verdict_on_an_earlier_diff_is_refused(task: ReviewedTask, name: str) -> None:
+def test_a_verdict_on_an_earlier_diff_is_refused(task: CommentedTask, name: str) -> None:
     first = task.round()
     task.call("request_changes", comment="again")
     second = task.round(SECOND)
@@ -342,13 +342,13 @@ def test_a_verdict_on_an_earlier_diff_is_refused(task: ReviewedTask, name: str) 
     task.call(name, diff=second, comment="x")
 
 
-def test_a_verdict_is_still_valid_after_another_comment(task: ReviewedTask) -> None:
+def test_a_verdict_is_still_valid_after_another_comment(task: CommentedTask) -> None:
     diff = task.round()
     task.comment(diff, BEN)
     assert task.call("accept_task", diff=diff)["state"] == "completed"
 
 
-def test_the_same_changes_in_a_later_round_are_the_same_diff(task: ReviewedTask) -> None:
+def test_the_same_changes_in_a_later_round_are_the_same_diff(task: CommentedTask) -> None:
     first = task.round()
     task.call("request_changes", comment="again")
     task.round()
@@ -356,7 +356,7 @@ def test_the_same_changes_in_a_later_round_are_the_same_diff(task: ReviewedTask)
 
 
 def test_a_round_between_the_check_and_the_transaction_is_noticed(
-    task: ReviewedTask, monkeypatch: pytest.MonkeyPatch
+    task: CommentedTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = task.round()
     check, late = reviewed_diff.reviewed_diff, [SECOND]
@@ -377,7 +377,7 @@ def test_a_round_between_the_check_and_the_transaction_is_noticed(
 
 
 def test_the_job_may_change_without_a_new_diff(
-    task: ReviewedTask, monkeypatch: pytest.MonkeyPatch
+    task: CommentedTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other evidence arrives meanwhile: the verdict is decided again."""
     first = task.round()

@@ -79,19 +79,13 @@ def _place(anchor: Anchor, file: FileDiff, start: int | None) -> Place | None:
 @lru_cache(maxsize=1_024)
 def successor(before: Diff, file: FileDiff, now: Diff, side: Side) -> FileDiff | None:
     """What a file of one diff is in another one: it may have another name there."""
-    base = _with_base(now, file.base_path)
+    base = None if file.base_path is None else now.with_base(file.base_path)
     if side == "before" and base is not None:
         return base
     for each in (base, now.file(file.path)):
         if each is not None and each.status != "deleted":
             return each
     return _most_similar(before, file, now) or base
-
-
-def _with_base(diff: Diff, path: str | None) -> FileDiff | None:
-    if path is None:
-        return None
-    return next((each for each in diff.files if each.base_path == path), None)
 
 
 def _most_similar(before: Diff, file: FileDiff, now: Diff) -> FileDiff | None:
@@ -112,7 +106,7 @@ def _most_similar(before: Diff, file: FileDiff, now: Diff) -> FileDiff | None:
 
 def _place_by_quote(anchor: Anchor, now: Diff) -> Place | None:
     """Where the quoted lines are: at their old numbers, or at the only place that has them."""
-    file = now.file(anchor.file) or _with_base(now, anchor.file)
+    file = now.file(anchor.file) or now.with_base(anchor.file)
     if file is None:
         return None
     if anchor.start == WHOLE_FILE:

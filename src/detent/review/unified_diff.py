@@ -165,6 +165,14 @@ class Diff:
         """The file with this path."""
         return self._by_path.get(path)
 
+    def with_base(self, path: str) -> FileDiff | None:
+        """What became of the file that had this path before."""
+        return self._by_base.get(path)
+
+    @cached_property
+    def _by_base(self) -> Mapping[str, FileDiff]:
+        return {each.base_path: each for each in self.files if each.base_path is not None}
+
     @cached_property
     def _by_path(self) -> Mapping[str, FileDiff]:
         return {each.path: each for each in self.files}
