@@ -36,7 +36,6 @@ MAX_INTEGER = 2**63 - 1
 SHA256 = "^[0-9a-f]{64}$"
 #: The longest path of a file, which systems and the length of a request limit.
 MAX_PATH = 4_096
-DIGEST_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -155,11 +154,6 @@ INPUTS: Mapping[str, Input] = {
     ),
     "reply_to": _name("The id of the comment, for a reply", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "resolved": Input("Whether the run considers the comment resolved; people resolve it", True),
-    "diff": Input(
-        "The SHA-256 of a diff of the task; a verdict or comment on an earlier diff is refused",
-        DIGEST_EXAMPLE,
-        pattern=SHA256,
-    ),
     "side": Input("The side of the diff that the lines are on", "after", choices=SIDES),
     "start": Input("The first line; 0 for the whole file", 3, least=0, most=MAX_INTEGER),
     "end": Input("The last line; 0 for the whole file", 4, least=0, most=MAX_INTEGER),
@@ -204,7 +198,8 @@ INPUTS: Mapping[str, Input] = {
     "step": _name("The step from which the new job continues", "build"),
     # reviews
     "path": Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH),
-    "since": Input("The SHA-256 of an earlier diff of the task", DIGEST_EXAMPLE, pattern=SHA256),
+    "diff": Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256),
+    "since": Input("The SHA-256 of an earlier diff of the task", "0" * 64, pattern=SHA256),
     "viewed": Input("Whether the file is marked as viewed", True),
     # a run's own token
     "text": Input("The question, or the content as text", "Which database?", longest=1_048_576),
@@ -293,14 +288,16 @@ def _comment_text() -> Input:
     return Input("The text, in Markdown", "Handle the empty list.", longest=LONGEST_TEXT)
 
 
-def _diff_of_task() -> Input:
-    return Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256)
-
-
 def _file_of_diff() -> Input:
     return Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH)
 
 
+#: Operations about the diff under review.
+VERDICTS = ("accept_task", "reject_task", "send_event", "request_changes", "add_comment")
+REVIEWED_DIFF = replace(
+    INPUTS["diff"],
+    meaning="The SHA-256 of the diff that was read; refused if another one is under review now",
+)
 #: The versions that the reviewer saw, for actions on many tasks.
 SEEN = Input(
     "By id, the version of the task that the reviewer saw; refused if it has changed",
@@ -327,12 +324,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("save_draft", "file"): _file_of_diff(),
     ("reply_to_comment", "text"): _comment_text(),
     ("own_reply", "text"): _comment_text(),
-    ("review_file", "diff"): _diff_of_task(),
-    ("mark_viewed", "diff"): _diff_of_task(),
-    ("task_comments", "diff"): replace(
-        INPUTS["diff"],
-        meaning="The SHA-256 of the diff in which the places are; by default the one under review",
-    ),
+    **{(verdict, "diff"): REVIEWED_DIFF for verdict in VERDICTS},
     ("run_transcript", "after"): Input(
         "Only items after the one with this number", 0, least=0, most=MAX_INTEGER
     ),

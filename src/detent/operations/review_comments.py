@@ -8,12 +8,12 @@ from detent.ids import new_id
 from detent.kernel.commands import review_commands as rc
 from detent.kernel.decide.comments import SIDES
 from detent.operations import schemas
-from detent.operations.comment_threads import comment_schema, placed, threads_of
+from detent.operations.comment_threads import Places, comment_schema, placed, threads_of
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.review_diffs import TaskDiff, read_diff, task_diffs
+from detent.operations.review_diffs import TaskDiff, read_diff
 from detent.operations.review_draft_rows import draft_schemas
-from detent.operations.reviewed_diff import diff_under_review
+from detent.operations.reviewed_diff import diff_under_review, diffs_of_task
 from detent.review.comment_places import Anchor
 from detent.review.unified_diff import Side
 
@@ -30,14 +30,15 @@ def task_comments(
     """List the comments on a task's diff with their places in it, and the caller's drafts."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        known = task_diffs(view, task)
+        known = diffs_of_task(view, task)
         threads = threads_of(view, task_id)
         rows = view.rows("review_drafts")
     shown = _shown_diff(known, diff)
+    places = Places(core, known, shown)
     return {
         "diff": shown,
-        "comments": [comment_schema(each) for each in placed(core.store, threads, shown)],
-        "drafts": draft_schemas(core.store, rows, task_id, caller.name, threads, shown),
+        "comments": [comment_schema(each) for each in placed(threads, places)],
+        "drafts": draft_schemas(rows, task_id, caller.name, threads, places),
     }
 
 
@@ -157,7 +158,7 @@ def anchor_from(core: Core, caller: Caller, task_id: str, given: Lines) -> tuple
             allowed=SIDES,
         )
     found = diff_under_review(core, caller, task_id, given.diff)
-    diff = read_diff(core.store, found)
+    diff = read_diff(core, found)
     file = diff.file(given.file)
     if file is None:
         paths = [each.path for each in diff.files]

@@ -15,8 +15,9 @@ import msgspec
 from detent.errors import NotFound, TooLarge
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.entities import Task
+from detent.operations.context import Core
 from detent.review.unified_diff import Diff, FileDiff, parse_diff
-from detent.store.port import ReadTransaction, Store
+from detent.store.port import ReadTransaction
 from detent.store.types import LoggedEvent, Query
 
 #: The evidence file that contains the diff of a run's worktree.
@@ -86,11 +87,6 @@ def diffs_of(view: ReadTransaction, runs: TaskRuns) -> Sequence[TaskDiff]:
     ]
 
 
-def task_diffs(view: ReadTransaction, task: Task) -> Sequence[TaskDiff]:
-    """As `diffs_of`, for a task whose runs were not read yet."""
-    return diffs_of(view, runs_of(view, task, events_of(view, task)))
-
-
 def chosen_diff(task_id: str, diffs: Sequence[TaskDiff], sha256: str | None) -> TaskDiff:
     """The diff with this SHA-256, or the one under review."""
     if not diffs:
@@ -153,33 +149,25 @@ class ParsedDiffs:
 PARSED = ParsedDiffs()
 
 
-def read_diff(store: Store, found: TaskDiff) -> Diff:
-    """The parsed content of a diff; refused if it is too large, or deleted."""
+def read_diff(core: Core, found: TaskDiff) -> Diff:
+    """The parsed content of a diff. A digest has one content, so all callers share it."""
     if found.size > MAX_DIFF_BYTES:
         raise TooLarge(
             f"The diff has {found.size:,} bytes; at most {MAX_DIFF_BYTES:,} are shown. "
             f"Download it: {found.download}",
             limit=MAX_DIFF_BYTES,
         )
-    parsed = parsed_diff(store, found.sha256)
-    if parsed is None:
+    known = PARSED.get(found.sha256)
+    if known is not None:
+        return known
+    try:
+        data = b"".join(core.store.blobs.read(found.sha256))
+    except NotFound:
         raise NotFound(
             f"The content of the diff {found.sha256} has been deleted.",
             code="unknown_diff",
             hint="Its size and SHA-256 are still in the task's events.",
-        )
-    return parsed
-
-
-def parsed_diff(store: Store, sha256: str) -> Diff | None:
-    """The parsed diff; None if it was deleted. A digest has one content: all callers share it."""
-    known = PARSED.get(sha256)
-    if known is not None:
-        return known
-    try:
-        data = b"".join(store.blobs.read(sha256))
-    except NotFound:
-        return None
+        ) from None
     parsed = parse_diff(data)
-    PARSED.put(sha256, parsed, len(data))
+    PARSED.put(found.sha256, parsed, found.size)
     return parsed

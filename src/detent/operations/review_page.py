@@ -76,7 +76,7 @@ def review(core: Core, caller: Caller, *, task_id: str) -> schemas.Review:
         last = _last_round(runs)
         evidence = _evidence(view, last if shown is None else {*last, shown.run_id})
     own_limit = task.options.get("max_rounds")
-    diff = None if shown is None or shown.size > MAX_DIFF_BYTES else read_diff(core.store, shown)
+    diff = None if shown is None or shown.size > MAX_DIFF_BYTES else read_diff(core, shown)
     return {
         "task_id": task_id,
         "title": row["title"],
@@ -179,7 +179,7 @@ def review_file(
     """Show the lines of one file of a task's diff."""
     stored = _stored(core, caller, task_id)
     chosen = chosen_diff(task_id, stored.diffs, diff)
-    file = chosen_file(read_diff(core.store, chosen), path)
+    file = chosen_file(read_diff(core, chosen), path)
     hunks, cut = hunks_of(file)
     return {
         "diff": chosen.sha256,
@@ -200,7 +200,7 @@ def review_between(
         chosen_diff(task_id, stored.diffs, since),
         chosen_diff(task_id, stored.diffs, None),
     )
-    old, new = read_diff(core.store, earlier), read_diff(core.store, now)
+    old, new = read_diff(core, earlier), read_diff(core, now)
     found: schemas.ReviewBetween = {
         "since": earlier.sha256,
         "diff": now.sha256,
@@ -244,7 +244,7 @@ def mark_viewed(
 ) -> schemas.Viewed:
     """Mark a file of a diff as viewed by the caller, until the file changes; or remove the mark."""
     stored = _stored(core, caller, task_id)
-    parsed = read_diff(core.store, chosen_diff(task_id, stored.diffs, diff))
+    parsed = read_diff(core, chosen_diff(task_id, stored.diffs, diff))
     file = chosen_file(parsed, path)
     name = _row_name(task_id, caller)
 

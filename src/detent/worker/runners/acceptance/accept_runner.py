@@ -20,7 +20,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.acceptance import ACCEPTANCE, OnAccept, conflicts_in
 from detent.kernel.entities import Checkpoint
-from detent.operations.review_diffs import task_diffs
+from detent.operations.reviewed_diff import diffs_of_task
 from detent.redaction import redact
 from detent.store.types import Query
 from detent.worker import run_outcome
@@ -114,7 +114,7 @@ class Acceptance:
         job, task = self.run.held.job, self.run.held.task
         assert task is not None, "only a task is accepted"
         with self.client.read() as view:
-            diffs = task_diffs(view, task)
+            diffs = diffs_of_task(view, task)
             (row,) = view.page(Query("tasks", {"id": task.id}, limit=1))
         reviewed = diffs[-1].sha256 if diffs else NOTHING
         named = self.given.get("diff")

@@ -108,7 +108,7 @@ class AgentRun:
         task = self.run.held.task
         if task is None or self.run.step is not None:
             return ()
-        return tuple(open_threads(self.setting.core.store, task)[1])
+        return tuple(open_threads(self.setting.core, task)[1])
 
     def _reserved(self) -> int | None:
         """Reserve the amount that the agent may spend; no other run of the tree can reserve it."""
