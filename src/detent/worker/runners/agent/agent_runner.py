@@ -42,10 +42,9 @@ from detent.worker.runners.agent.output_parser import Reader
 from detent.worker.runners.agent.prompt import opening
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
-from detent.worker.workspaces import WORKTREE
+from detent.worker.worktree_evidence import keep_changes
 
 KEEP, GO_ON = "keep", "go on"
-CHANGES = "changes.diff"
 MAX_RESULT = 200_000
 
 
@@ -219,14 +218,11 @@ class AgentRun:
         return found if reported is None else found._replace(asked=asked_from(reported))
 
     def _keep_evidence(self) -> None:
-        workspace = self.setting.workspace
-        if workspace.mode == WORKTREE:
-            index = self.run.files.path / "index.part"
-            environment = self.setting.plain_environment()
-            changes = workspace.changes(environment, index, self.setting.confined)
-            if changes:
-                self.run.files.keep(CHANGES, changes)
-        report_evidence(self.run, self.client)
+        files, environment = self.run.files, self.setting.plain_environment()
+        index = files.path / "index.part"
+        with self.setting.workspace.staged(environment, index, self.setting.confined) as staged:
+            changes = [] if staged is None else keep_changes(staged, files)
+        report_evidence(self.run, self.client, changes)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:
         """The result of the task: the agent's last message, and its summary."""
