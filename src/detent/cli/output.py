@@ -86,10 +86,10 @@ def print_text(text: str) -> None:
 
 
 def print_line(*parts: Styled) -> None:
-    """Print one line of parts, each in its style, with colour on a terminal."""
+    """Print parts on one line, each in its style; a line break in them is shown, not printed."""
     coloured = has_colour()
-    cleaned = (Styled(clean(part.text), part.style) for part in parts)
-    click.echo("".join(_styled(part, coloured) for part in cleaned).rstrip(), color=True)
+    cleaned = (Styled(clean(part.text.replace("\n", "\\n")), part.style) for part in parts)
+    click.echo("".join(_styled(part, coloured) for part in cleaned), color=True)
 
 
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:

@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,14 +42,6 @@ class WorkspaceFailed(Failure):
     """The workspace cannot be used as it is: a person must check it."""
 
     kind = FailureClass.NEEDS_USER
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The content of a work tree: its git tree, and the diff against the start of its branch."""
-
-    tree: str
-    changes: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,38 +99,60 @@ class Workspace:
         asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
         return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
 
-    def snapshot(self, environment: Mapping[str, str], index: Path, within: Within) -> Snapshot:
-        """The content of the work tree, new files included, whether it is committed or not.
+    @contextmanager
+    def staged(
+        self, environment: Mapping[str, str], index: Path, within: Within
+    ) -> Iterator["Staged | None"]:
+        """The work tree as it is now, new files included; None if there is no worktree.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
         """
         if self.mode != WORKTREE or self.base is None:
-            return Snapshot("", b"")
+            yield None
+            return
         private = {**environment, "GIT_INDEX_FILE": str(index)}
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            tree = git(self.work, ["write-tree"], private, within).decode().strip()
+            yield Staged(self.work, self._start(self.base, environment), private, within)
         finally:
             index.unlink(missing_ok=True)
-        shown = ["diff", *DIFF_OPTIONS, self._start(environment), tree]
-        return Snapshot(tree, git(self.work, shown, environment, within))
 
-    def _start(self, environment: Mapping[str, str]) -> str:
+    def _start(self, base: str, environment: Mapping[str, str]) -> str:
         """The commit against which changes are shown.
 
         After the agent has merged the branch that it started from, that branch's own changes are
         not shown.
         """
-        start = self.base or "HEAD"
         if self.target is None or not is_known(self.work, f"refs/heads/{self.target}", environment):
-            return start
+            return base
         try:
             asked = ["merge-base", "HEAD", f"refs/heads/{self.target}"]
             return git(self.work, asked, environment).decode().strip()
         except WorkspaceFailed:
-            return start  # the histories have nothing in common any more
+            return base  # the histories have nothing in common any more
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The content of a work tree, staged in an index of its own."""
+
+    work: Path
+    #: The commit against which changes are shown.
+    base: str
+    environment: Mapping[str, str]
+    within: Within
+
+    def git(self, *arguments: str) -> bytes:
+        return git(self.work, arguments, self.environment, self.within)
+
+    def diff(self) -> bytes:
+        return self.git("diff", "--cached", *DIFF_OPTIONS, self.base)
+
+    def tree(self) -> str:
+        """The git tree with this content."""
+        return self.git("write-tree").decode().strip()
 
 
 def over_quota(workspace: Workspace, quota_bytes: int) -> WorkspaceFailed:

@@ -111,8 +111,9 @@ class TaskBranch:
         Refused if the content is not what was reviewed.
         """
         index = self.setting.run.files.directory() / "index.part"
-        found = self.workspace.snapshot(self.environment, index, self.setting.confined)
-        digest = hashlib.sha256(found.changes).hexdigest()
+        with self.workspace.staged(self.environment, index, self.setting.confined) as staged:
+            assert staged is not None, "only a worktree has a branch"
+            tree, digest = staged.tree(), hashlib.sha256(staged.diff()).hexdigest()
         if digest != self.verdict.diff:
             raise WorkspaceFailed(
                 f"the branch {self.workspace.branch} has changed since the review: its diff is "
@@ -120,9 +121,9 @@ class TaskBranch:
                 "run it again, or accept it without the action."
             )
         head = self._in_work("rev-parse", "HEAD")
-        if self._in_work("rev-parse", "HEAD^{tree}") == found.tree:
+        if self._in_work("rev-parse", "HEAD^{tree}") == tree:
             return head
-        made = self.commit(found.tree, [head], f"Work of task {self.verdict.task_id}")
+        made = self.commit(tree, [head], f"Work of task {self.verdict.task_id}")
         self._in_work("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
         self.confined(["reset", "--quiet"])  # the index of the worktree follows
         return made
