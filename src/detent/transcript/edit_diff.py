@@ -20,7 +20,7 @@ WRITERS = frozenset({"write", "write_file", "writefile", "create", "create_file"
 BEGIN_PATCH = "*** Begin Patch"
 FILE_MARKS = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
 #: Lines around a change, and the largest comparison of lines before with lines after.
-CONTEXT, MAX_COMPARED = 3, 10_000
+CONTEXT, MAX_COMPARED = 3, 2_500
 NOTHING = "/dev/null"
 
 
