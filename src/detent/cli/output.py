@@ -86,9 +86,12 @@ def print_text(text: str) -> None:
 
 
 def print_line(*parts: Styled) -> None:
-    """Print one line of parts, each in its style, with colour on a terminal."""
+    """Print one line of parts, each in its style, with colour on a terminal.
+
+    A line break in a part is printed as a space: what follows it would look like another line.
+    """
     coloured = has_colour()
-    cleaned = (Styled(clean(part.text), part.style) for part in parts)
+    cleaned = (Styled(clean(part.text).replace("\n", " "), part.style) for part in parts)
     click.echo("".join(_styled(part, coloured) for part in cleaned).rstrip(), color=True)
 
 
