@@ -123,6 +123,9 @@ def test_pages_of_a_large_output_read_each_part_once(
     assert [each["text"].split()[0] for each in found] == [str(number) for number in range(6_000)]
     # Each page reads the last chunk of the page before again, and no more.
     assert count[0] < 4 * len(content)
+    for after in (4_500, 5_700, 12, 3_000, 0):
+        (item,) = read(owner, claimed, after=after, limit=1)["items"]
+        assert item == found[after]
     count[0] = 0
     assert read(owner, claimed, after=5_999)["items"][0]["text"].startswith("5999 ")
     assert count[0] < len(content) / 2

@@ -20,6 +20,7 @@ from detent.kernel import commands as c
 from detent.operations import installation
 from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
+from detent.operations.output_times import RECORD, SHARED_START, read_times
 from detent.operations.registry import OWNER
 from detent.settings import Settings
 from detent.store.blobs import Piece
@@ -69,6 +70,7 @@ def left(core: Core, run_id: str) -> Path:
     path = core.settings.data_dir / "runs" / run_id
     path.mkdir(parents=True)
     (path / "output.log").write_text("text")
+    (path / "output.times").write_bytes(RECORD.pack(0, 1))
     return path
 
 
@@ -158,9 +160,12 @@ def test_output_has_its_own_retention_time(core: Core, clock: VirtualClock) -> N
         assert sweep(core)["outputs"] == 1
         assert path.exists()
         assert not (path / "output.log").exists()
+        assert not (path / "output.times").exists()
         return
     old, live = done(core, "t"), done(core, "u", lifecycle="review")
     outputs.append([Piece(each, 0, b"text") for each in (old, live, "missing-r1")])
+    outputs.append([Piece(old, SHARED_START, RECORD.pack(0, 1))])
+    assert read_times(core.store, core.settings.data_dir, old).at(0) == 1
     assert retention_sweep.run(core) == 1  # of a run that is gone
     clock.advance(seconds=29 * DAY_S)
     retention_sweep.run(core)
@@ -168,6 +173,7 @@ def test_output_has_its_own_retention_time(core: Core, clock: VirtualClock) -> N
     core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_output_days=2)
     assert retention_sweep.run(core) == 1
     assert outputs.read(old, 0, 10) == b""
+    assert read_times(core.store, core.settings.data_dir, old).at(0) is None
     assert outputs.read(live, 0, 10) == b"text"
 
 

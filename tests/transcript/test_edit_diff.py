@@ -49,8 +49,13 @@ def test_lines_that_stay_are_context() -> None:
     )
 
 
+def test_a_name_with_a_line_break_stays_in_the_head() -> None:
+    (edit,) = edits_of("Write", {"path": "a\n+b", "content": "c"})
+    assert edit == ("a\n+b", "--- /dev/null\n+++ b/a +b\n@@ -0,0 +1,1 @@\n+c\n")
+
+
 def test_a_large_edit_is_shown_as_one_change() -> None:
-    many = MAX_COMPARED
+    many = 4 * MAX_COMPARED
     before, after = "same\n" * many + "old\n" * many, "same\n" * many + "new\n" * many
     (edit,) = edits_of("Edit", {"path": "f", "old_string": before, "new_string": after})
     assert str(edit.diff).startswith("--- a/f\n+++ b/f\n@@ -9998,10003 +9998,10003 @@\n same\n")

@@ -86,10 +86,13 @@ def print_text(text: str) -> None:
 
 
 def print_line(*parts: Styled) -> None:
-    """Print parts on one line, each in its style; a line break in them is shown, not printed."""
+    """Print one line of parts, each in its style, with colour on a terminal.
+
+    A line break in a part is printed as a space: what follows it would look like another line.
+    """
     coloured = has_colour()
-    cleaned = (Styled(clean(part.text.replace("\n", "\\n")), part.style) for part in parts)
-    click.echo("".join(_styled(part, coloured) for part in cleaned), color=True)
+    cleaned = (Styled(clean(part.text).replace("\n", " "), part.style) for part in parts)
+    click.echo("".join(_styled(part, coloured) for part in cleaned).rstrip(" "), color=True)
 
 
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:

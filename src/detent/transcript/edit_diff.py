@@ -20,7 +20,7 @@ WRITERS = frozenset({"write", "write_file", "writefile", "create", "create_file"
 BEGIN_PATCH = "*** Begin Patch"
 FILE_MARKS = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
 #: Lines around a change, and the largest comparison of lines before with lines after.
-CONTEXT, MAX_COMPARED = 3, 10_000
+CONTEXT, MAX_COMPARED = 3, 2_500
 NOTHING = "/dev/null"
 
 
@@ -60,13 +60,19 @@ def _pair(given: Mapping[str, Any]) -> tuple[str, str] | None:
 def written(path: str, content: str) -> str:
     """A whole file as added lines."""
     lines = _lines(content)
-    head = f"--- {NOTHING}\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
+    head = f"{_head(path, new=True)}@@ -0,0 +1,{len(lines)} @@\n"
     return clip(head + "".join(f"+{each}\n" for each in lines))
 
 
 def _replacements(path: str, pairs: Sequence[tuple[str, str]]) -> str:
     hunks = "".join(hunk for before, after in pairs for hunk in _hunks(before, after))
-    return clip(f"--- a/{path}\n+++ b/{path}\n{hunks}")
+    return clip(_head(path) + hunks)
+
+
+def _head(path: str, *, new: bool = False) -> str:
+    """The lines that name the file; a line break in its name would look like a line of the diff."""
+    name = path.replace("\n", " ")
+    return f"--- {NOTHING if new else 'a/' + name}\n+++ b/{name}\n"
 
 
 def _lines(text: str) -> list[str]:
@@ -139,9 +145,8 @@ def _patched(path: str | None, body: list[str]) -> list[Edit]:
     if path is None:
         return []
     added = body[:1] == [f"--- {NOTHING}"]
-    head = f"--- {NOTHING if added else 'a/' + path}\n+++ b/{path}\n"
     hunks = "".join(_patch_hunks(body[1:] if added else body))
-    return [Edit(fields.name({"path": path}, "path"), clip(head + hunks))]
+    return [Edit(fields.name({"path": path}, "path"), clip(_head(path, new=added) + hunks))]
 
 
 def _patch_hunks(body: list[str]) -> Iterator[str]:
