@@ -16,6 +16,8 @@ PAGES = (
     "/inbox/{question}",
     "/inbox/{review}",
     "/inbox/{failure}",
+    "/?group=kind",
+    "/new?intent=print",
     "/board",
     "/board?lifecycle=board",
     "/tasks/{review}",

@@ -1,4 +1,4 @@
-"""Decisions in the inbox: undone, sent later or when the page is left, for many items at once."""
+"""Decisions in the inbox: undone, sent later or when the page is left, or for many together."""
 
 import json
 import re

@@ -10,6 +10,7 @@ import { Link, match, usePath } from "./router";
 import { useSession } from "./session";
 import { Emblem } from "./ui/emblem";
 import { Loading, Trouble } from "./ui/notes";
+import { useNotifications } from "./ui/notifications";
 import { Shell } from "./ui/shell";
 import { TablesProvider } from "./ui/tables";
 
@@ -18,6 +19,7 @@ const PAGES = [
   ["/board", lazy(() => import("./pages/board/page"))],
   ["/tasks/:id/review", lazy(() => import("./pages/review/page"))],
   ["/tasks/:id/:tab?", lazy(() => import("./pages/task/page"))],
+  ["/new", lazy(() => import("./pages/new_task"))],
   ["/jobs", lazy(() => import("./pages/jobs"))],
   ["/jobs/:id", lazy(() => import("./pages/job"))],
   ["/runs", lazy(() => import("./pages/runs"))],
@@ -70,6 +72,7 @@ function Inside() {
   useEffect(() => {
     document.title = count ? `(${count}) detent` : "detent";
   }, [count]);
+  useNotifications(count);
   return (
     <Shell waiting={count} onLeave={() => decisions.flush()}>
       <Suspense fallback={<Loading what="the page" />}>

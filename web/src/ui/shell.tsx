@@ -1,7 +1,9 @@
 // The frame of every page: navigation, the state of the feed, and the signed-in user.
 import {
   type FormEvent,
+  lazy,
   type ReactNode,
+  Suspense,
   useEffect,
   useRef,
   useState,
@@ -14,9 +16,16 @@ import { go, Link, linkTo, usePath } from "../router";
 import { plain } from "../text";
 import { Emblem } from "./emblem";
 import { Icon } from "./icon";
+import { useKeys } from "./keys";
+import { NotificationSwitch } from "./notifications";
+import type { Entry } from "./palette_match";
 import { useTheme } from "./theme";
 import { say, Toast } from "./toast";
 import { useNow } from "./when";
+
+// Loaded when they are opened.
+const Palette = lazy(async () => ({ default: (await import("./palette")).Palette }));
+const KeyList = lazy(async () => ({ default: (await import("./key_list")).KeyList }));
 
 const PLACES = [
   ["/", "Inbox", "inbox"],
@@ -72,6 +81,10 @@ export function Shell({ waiting, onLeave, children }: Props) {
             </Link>
           ))}
         </nav>
+        <Link to="/new" className="button new-link">
+          <Icon name="add" />
+          New task
+        </Link>
         <Find />
         <Toast />
         <Who onLeave={onLeave} />
@@ -80,6 +93,7 @@ export function Shell({ waiting, onLeave, children }: Props) {
         <Connection />
         {children}
       </main>
+      <Everywhere onLeave={onLeave} />
     </div>
   );
 }
@@ -88,6 +102,48 @@ function isAt(path: string, place: string): boolean {
   if (place === "/") return path === "/" || path.startsWith("/inbox");
   if (place === "/board" && path.startsWith("/tasks")) return true;
   return path.startsWith(place);
+}
+
+/** The command palette and the list of keys, which open on every page. */
+function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
+  const [open, setOpen] = useState<"palette" | "keys" | null>(null);
+  const [, toggleTheme] = useTheme();
+  useKeys({ "?": () => setOpen("keys"), c: () => go("/new") });
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      if (!document.querySelector("dialog[open]")) setOpen("palette");
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  const close = () => setOpen(null);
+  const entries: Entry[] = [
+    { key: "new", name: "New task", kind: "action", words: "create submit", act: () => go("/new") },
+    ...PLACES.map(([to, name]) => ({ key: to, name, kind: "page", act: () => go(to) })),
+    { key: "keys", name: "Show the keys", kind: "action", act: () => setOpen("keys") },
+    {
+      key: "theme",
+      name: "Switch the colours",
+      kind: "action",
+      words: "dark light theme",
+      act: toggleTheme,
+    },
+    { key: "leave", name: "Sign out", kind: "action", act: () => void signOut(onLeave) },
+  ];
+  return (
+    <Suspense>
+      {open === "palette" && <Palette entries={entries} onClose={close} />}
+      {open === "keys" && <KeyList onClose={close} />}
+    </Suspense>
+  );
+}
+
+async function signOut(onLeave: () => Promise<void>): Promise<void> {
+  await onLeave();
+  await logOut().catch(() => undefined);
+  location.assign("/");
 }
 
 const BAD = { bad: true };
@@ -131,14 +187,10 @@ function Find() {
 function Who({ onLeave }: { onLeave: () => Promise<void> }) {
   const me = useRead("show_me", {}, { fixed: true }).data;
   const [theme, toggle] = useTheme();
-  const leave = async () => {
-    await onLeave();
-    await logOut().catch(() => undefined);
-    location.assign("/");
-  };
   return (
     <div className="who">
       <Live />
+      <NotificationSwitch />
       <button
         type="button"
         className="icon-button"
@@ -150,7 +202,7 @@ function Who({ onLeave }: { onLeave: () => Promise<void> }) {
       <button
         type="button"
         className="icon-button"
-        onClick={leave}
+        onClick={() => void signOut(onLeave)}
         aria-label={`Sign out${me ? ` (${plain(me.name)})` : ""}`}
         title={me && `Signed in as ${plain(me.name)}: ${me.scopes.join(", ")}`}
       >

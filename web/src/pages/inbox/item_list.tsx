@@ -19,13 +19,13 @@ export function ItemList({ groups, open, chosen, onChoose }: Props) {
   return (
     <div className="matters" data-scrolls>
       {groups.map((group) => (
-        <section key={group.name} aria-label={plain(group.name) || "Waiting for you"}>
+        <div key={group.name} className="matter-group">
           {group.name && (
             <h2 className="group-name">
               {plain(group.name)} <span className="count">{group.items.length}</span>
             </h2>
           )}
-          <ol>
+          <ol aria-label={plain(group.name) || "Waiting for you"}>
             {group.items.map((each) => (
               <Item
                 key={each.id}
@@ -36,7 +36,7 @@ export function ItemList({ groups, open, chosen, onChoose }: Props) {
               />
             ))}
           </ol>
-        </section>
+        </div>
       ))}
     </div>
   );

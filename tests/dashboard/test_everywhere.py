@@ -1,0 +1,180 @@
+"""What works on every page: the command palette, the list of keys, new tasks, notifications."""
+
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.dashboard.conftest import sign_in
+from tests.dashboard.scenes import Scene
+from tests.dashboard.test_accessibility import SCHEMES, flaws, wear
+
+
+def palette(page: Page) -> Locator:
+    page.keyboard.press("Control+k")
+    dialog = page.get_by_role("dialog", name="Command palette")
+    expect(dialog.get_by_role("combobox")).to_be_focused()
+    return dialog
+
+
+@pytest.fixture
+def board(page: Page, detent: Scene) -> Page:
+    page.goto(f"{detent.url}/workers")
+    expect(page.get_by_role("heading", name="Workers and resources")).to_be_visible()
+    return page
+
+
+def test_the_palette_opens_pages_by_keys_alone(board: Page) -> None:
+    dialog = palette(board)
+    page_count = dialog.get_by_role("option").count()
+    assert page_count > 5
+    board.keyboard.type("sche")
+    expect(dialog.get_by_role("option").first).to_contain_text("Schedules")
+    board.keyboard.press("Enter")
+    expect(board).to_have_url(re.compile("/schedules$"))
+    expect(dialog).to_have_count(0)
+
+
+def test_the_palette_finds_tasks_by_title_and_id(board: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Polish the brass")
+    for typed in ("the brass", task_id[-8:]):
+        dialog = palette(board)
+        board.keyboard.type(typed)
+        option = dialog.get_by_role("option", name="Polish the brass")
+        expect(option).to_have_attribute("aria-selected", "true")
+        board.keyboard.press("Enter")
+        expect(board).to_have_url(f"{detent.url}/tasks/{task_id}")
+        board.goto(f"{detent.url}/workers")
+        expect(board.get_by_role("heading", name="Workers and resources")).to_be_visible()
+
+
+def test_the_palette_moves_closes_and_says_that_nothing_matches(board: Page) -> None:
+    dialog = palette(board)
+    options = dialog.get_by_role("option")
+    board.keyboard.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    board.keyboard.press("ArrowUp")
+    board.keyboard.press("ArrowUp")
+    expect(options.last).to_have_attribute("aria-selected", "true")
+    board.keyboard.type("zzzz no such thing")
+    expect(dialog.get_by_text("Nothing matches.")).to_be_visible()
+    board.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+
+def test_the_list_of_keys_is_that_of_the_page(page: Page, detent: Scene) -> None:
+    detent.submit("change", {}, "ready", title="Keyed")
+    page.goto(detent.url)
+    expect(page.locator(".matter")).to_be_visible()
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_contain_text("snooze the item")
+    expect(dialog).to_contain_text("find a page, an action or a task")
+    page.keyboard.press("Escape")
+    page.goto(f"{detent.url}/workers")
+    expect(page.get_by_role("heading", name="Workers and resources")).to_be_visible()
+    page.keyboard.press("?")
+    expect(dialog).to_contain_text("create a task")
+    expect(dialog).not_to_contain_text("snooze the item")
+
+
+@pytest.mark.parametrize("key", ["Control+k", "?"])
+def test_axe_finds_nothing_in_the_dialogs(board: Page, key: str) -> None:
+    board.keyboard.press(key)
+    expect(board.get_by_role("dialog")).to_be_visible()
+    for scheme in SCHEMES:
+        wear(board, scheme)
+        assert flaws(board) == []
+
+
+# ---- new tasks ---------------------------------------------------------------------------------
+
+
+def test_create_a_task_with_a_field_for_each_argument(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/workers")
+    expect(page.get_by_role("heading", name="Workers and resources")).to_be_visible()
+    page.keyboard.press("c")
+    page.get_by_label("Task type").select_option("ask")
+    page.get_by_label("Title (optional)").fill("Made here")
+    form = page.get_by_role("form", name="New task")
+    form.get_by_label("text").fill("Left or right?")
+    form.get_by_label("choices").fill('["left", "right"]')
+    form.get_by_label("other").select_option("yes")
+    form.get_by_label("Project (optional)").fill("made")
+    form.get_by_label("Priority").select_option("P1")
+    form.get_by_label("Budget in dollars (optional)").fill("2.5")
+    form.get_by_role("button", name="Create the task").click()
+    expect(page).to_have_url(re.compile("/tasks/"))
+    task = detent.wait_for(page.url.rpartition("/")[2], "blocked")
+    found = {name: task[name] for name in ("title", "project", "priority", "budget", "payload")}
+    assert found == {
+        "title": "Made here",
+        "project": "made",
+        "priority": "P1",
+        "budget": 2.5,
+        "payload": {"text": "Left or right?", "choices": ["left", "right"], "other": True},
+    }
+
+
+def test_a_bad_argument_is_reported_and_submits_nothing(page: Page, detent: Scene) -> None:
+    before = len(detent.get("/api/tasks?limit=1000")["items"])
+    page.goto(f"{detent.url}/new?intent=print")
+    form = page.get_by_role("form", name="New task")
+    form.get_by_label("files").fill("{no json")
+    form.get_by_role("button", name="Create the task").click()
+    alerts = form.get_by_role("alert")
+    expect(alerts).to_have_text([re.compile("required"), re.compile("This is not JSON")])
+    form.get_by_label("text").fill("hello")
+    form.get_by_label("files").fill("[1]")  # JSON, but not what the handler takes
+    form.get_by_role("button", name="Create the task").click()
+    expect(form.get_by_role("alert")).to_contain_text("payload.files must be")
+    assert len(detent.get("/api/tasks?limit=1000")["items"]) == before
+
+
+def test_a_type_without_declared_arguments_takes_json(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/new?intent=runQA")
+    form = page.get_by_role("form", name="New task")
+    form.get_by_label("Payload (JSON)").fill('{"project": "demo"')
+    form.get_by_role("button", name="Create the task").click()
+    expect(form.get_by_role("alert")).to_contain_text("This is not JSON")
+
+
+# ---- notifications -----------------------------------------------------------------------------
+
+STAND_IN = """
+window.notified = [];
+window.Notification = class {
+  static permission = "default";
+  static async requestPermission() { return (this.permission = "granted"); }
+  constructor(title, more) { window.notified.push(`${title}: ${more.body}`); }
+};
+Object.defineProperty(document, "hidden", { get: () => window.away === true });
+"""
+
+
+def test_notifications_are_off_until_they_are_wanted(
+    stranger: BrowserContext, detent: Scene
+) -> None:
+    page = stranger.new_page()
+    page.add_init_script(STAND_IN)
+    sign_in(page, detent)
+    switch = page.get_by_role("button", name="Browser notifications")
+    page.evaluate("window.away = true")
+
+    def new_item(title: str) -> None:
+        detent.submit("ask", {"text": "Well?"}, "blocked", title=title)
+        expect(page.get_by_role("link", name=title)).to_be_visible()
+
+    new_item("While it is off")
+    assert page.evaluate("window.notified") == []
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    new_item("While it is on")
+    count = detent.get("/api/inbox")["count"]
+    assert page.evaluate("window.notified") == [f"detent: {count} items waiting for you"]
+    page.evaluate("window.away = false")
+    new_item("Seen anyway")
+    assert len(page.evaluate("window.notified")) == 1
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "false")

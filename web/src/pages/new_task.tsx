@@ -1,0 +1,170 @@
+// Create a task: its type, the arguments that the handler declares, and what people see of it.
+import { type FormEvent, useState } from "react";
+import { useRead, useVerb } from "../api/hooks";
+import type { KnownIntent } from "../api/schema";
+import { go, linkTo, useSearch } from "../router";
+import { plain } from "../text";
+import { Command, Empty, Loading, Trouble } from "../ui/notes";
+import { PayloadForm, readTyped, type Typed, typedFrom } from "../ui/payload_form";
+import { useTables } from "../ui/tables";
+import { say } from "../ui/toast";
+
+const PRIORITIES = ["P0", "P1", "P2", "P3"];
+
+export default function NewTask() {
+  const intents = useRead("list_intents", {});
+  const [search, change] = useSearch();
+  if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
+  if (!intents.data) return <Loading what="the task types" />;
+  const known = intents.data.items;
+  const chosen = known.find((each) => each.name === search.get("intent")) ?? known[0];
+  return (
+    <>
+      <h1>New task</h1>
+      {chosen ? (
+        <div className="stack new-task">
+          <label className="field">
+            <span>Task type</span>
+            <select
+              className="input"
+              value={chosen.name}
+              onChange={(event) => change({ intent: event.target.value })}
+            >
+              {known.map((each) => (
+                <option key={each.name} value={each.name}>
+                  {plain(each.name)}
+                </option>
+              ))}
+            </select>
+          </label>
+          {chosen.workers === 0 && chosen.kind === "function" && (
+            <p className="notice">No running worker executes this task type. The task waits.</p>
+          )}
+          {chosen.paused && <p className="notice">This task type is paused. The task waits.</p>}
+          <Form key={chosen.name} intent={chosen} />
+        </div>
+      ) : (
+        <Empty title="There are no task types.">
+          <p>Start a worker with an app, or declare one in detent.toml:</p>
+          <Command>detent up --app module:app</Command>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+function Form({ intent }: { intent: KnownIntent }) {
+  const tables = useTables();
+  const projects = useRead("list_projects", {});
+  const submit = useVerb("submit_task");
+  const [typed, setTyped] = useState<Typed>(() => typedFrom(intent.arguments, null));
+  const [wrong, setWrong] = useState<Record<string, string>>({});
+  const [title, setTitle] = useState("");
+  const [project, setProject] = useState("");
+  const [priority, setPriority] = useState("P2");
+  const [lifecycle, setLifecycle] = useState("");
+  const [budget, setBudget] = useState("");
+  const lifecycles = tables.newest().filter((each) => each.kind === "task");
+  const send = (event: FormEvent) => {
+    event.preventDefault();
+    const read = readTyped(intent.arguments, typed);
+    setWrong("wrong" in read ? read.wrong : {});
+    if ("wrong" in read) return;
+    submit.mutate(
+      {
+        intent: intent.name,
+        payload: read.payload,
+        priority: priority as "P2",
+        run: true,
+        ...(title.trim() ? { title: title.trim() } : {}),
+        ...(project.trim() ? { project: project.trim() } : {}),
+        ...(lifecycle ? { lifecycle } : {}),
+        ...(budget ? { max_budget_usd: Number(budget) } : {}),
+      },
+      {
+        onSuccess: (made) => {
+          say(`Submitted: ${plain(title.trim() || intent.name)}`);
+          go(linkTo.task(made.id));
+        },
+      },
+    );
+  };
+  return (
+    <form className="stack" aria-label="New task" onSubmit={send}>
+      <label className="field">
+        <span>Title (optional)</span>
+        <input
+          className="input"
+          maxLength={500}
+          value={title}
+          onChange={(event) => setTitle(event.target.value)}
+        />
+      </label>
+      <fieldset className="stack">
+        <legend>Arguments</legend>
+        <PayloadForm schema={intent.arguments} typed={typed} onChange={setTyped} wrong={wrong} />
+      </fieldset>
+      <div className="form-grid">
+        <label className="field">
+          <span>Project (optional)</span>
+          <input
+            className="input"
+            list="projects"
+            maxLength={200}
+            value={project}
+            onChange={(event) => setProject(event.target.value)}
+          />
+          <datalist id="projects">
+            {projects.data?.items.map((each) => (
+              <option key={each.name} value={each.name} />
+            ))}
+          </datalist>
+        </label>
+        <label className="field">
+          <span>Priority</span>
+          <select
+            className="input"
+            value={priority}
+            onChange={(event) => setPriority(event.target.value)}
+          >
+            {PRIORITIES.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        <label className="field">
+          <span>Lifecycle</span>
+          <select
+            className="input"
+            value={lifecycle}
+            onChange={(event) => setLifecycle(event.target.value)}
+          >
+            <option value="">default</option>
+            {lifecycles.map((each) => (
+              <option key={each.id} value={each.name}>
+                {plain(each.title || each.name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label className="field">
+          <span>Budget in dollars (optional)</span>
+          <input
+            className="input"
+            type="number"
+            min={0.01}
+            step="any"
+            value={budget}
+            onChange={(event) => setBudget(event.target.value)}
+          />
+        </label>
+      </div>
+      {submit.error && <Trouble problem={submit.error} />}
+      <div className="row">
+        <button type="submit" className="button primary" disabled={submit.isPending}>
+          Create the task
+        </button>
+      </div>
+    </form>
+  );
+}
