@@ -26,6 +26,7 @@ from verification.fault_injection.environment import (
     ended,
     past_the_lease,
     submit,
+    until,
 )
 from verification.fault_injection.fault_scenes import Scene
 from verification.fault_injection.http_client import ask
@@ -134,7 +135,9 @@ def _heal(
             outcome.problems.append("it did not stay stopped")
         look()
         victim.send(signal.SIGCONT)
-    environment.until(healed, "everything is done")
+    # While it was blocked, another process may have given up: the stopped one does its work.
+    running = () if outcome.blocked else environment.running()
+    until(healed, "everything is done", running=running)
 
 
 def _heals(environment: Environment, healed: Callable[[], Any], outcome: Outcome) -> bool:
