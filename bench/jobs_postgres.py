@@ -40,7 +40,7 @@ OTHERS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
-ENDED_S = 10.0
+ENDED_S = 60.0
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
 #: Servers of tests have little memory; these have PostgreSQL's defaults.
 AS_IT_COMES = {"shared_buffers": "128MB"}

@@ -16,7 +16,7 @@ from verification.postgres_programs import as_ordinary_user
 from verification.postgres_server import Server
 
 PORT = 6432
-START_S = 20.0
+START_S = 60.0
 #: Connections to the server for one database, however many clients there are.
 POOL = 20
 #: After a refused login PgBouncer asks the server again after this many seconds. Its default of 15

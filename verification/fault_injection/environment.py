@@ -143,8 +143,11 @@ class Environment:
 
     def until(self, look: Callable[[], Any], what: str, seconds: float | None = None) -> Any:
         """What `look` finds; fails as soon as a process that nothing ends has ended."""
-        running = [child for child in self.children if not (child.armed or child.asked)]
-        return until(look, what, seconds, running)
+        return until(look, what, seconds, self.running())
+
+    def running(self) -> list[Child]:
+        """The processes that nothing ends: no failpoint, and no request to stop."""
+        return [child for child in self.children if not (child.armed or child.asked)]
 
     @contextmanager
     def core(self) -> Iterator[Core]:

@@ -28,6 +28,7 @@ from verification.fault_injection.environment import (
     job_of,
     past_the_lease,
     submit,
+    until,
 )
 from verification.fault_injection.fault_scenes import Scene
 from verification.fault_injection.followed_tasks import RELEASE, install_release, traces_in
@@ -143,7 +144,9 @@ def _heal(
             outcome.problems.append("it did not stay stopped")
         look()
         victim.send(signal.SIGCONT)
-    environment.until(healed, "everything is done")
+    # While it was blocked, another process may have given up: the stopped one does its work.
+    running = () if outcome.blocked else environment.running()
+    until(healed, "everything is done", running=running)
 
 
 def _heals(environment: Environment, healed: Callable[[], Any], outcome: Outcome) -> bool:
