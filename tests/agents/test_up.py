@@ -11,6 +11,7 @@ import pytest
 from detent.client import Client
 from detent.errors import Refused
 from detent.testing import stand_in_agent
+from tests.agents.repository import git, make_repository
 from tests.e2e.installation import Installation, wait_until
 from tests.operations.commented_task import FIRST, SECOND, lines
 
@@ -136,3 +137,37 @@ def test_comments_reach_the_agent_again_after_a_kill_and_are_answered_once(
         assert text.startswith("Two things.\n")
         assert "There are 2 open comments on your changes." in text
     assert "Your previous execution was interrupted." in again
+
+
+MERGING = """
+[intents.merged]
+agent = "claude"
+workspace = "worktree"
+on_accept = "merge"
+"""
+
+
+def test_accepted_work_is_merged_and_every_entry_point_shows_it(
+    detent: Installation, tmp_path: Path
+) -> None:
+    repo = make_repository(tmp_path / "app", {"code.py": "broken = True\n"})
+    configure(detent, [{"write": {"code.py": "broken = False\n"}}])
+    file = detent.project / "detent.toml"
+    repos = f"[agents.claude]\nrepos = [{json.dumps(str(repo))}]"
+    file.write_text(file.read_text().replace("[agents.claude]", repos) + MERGING)
+    detent.start()
+    answer = detent.post("/api/tasks", {"intent": "merged", "payload": {}, "run": True})
+    assert answer.status_code == 201, answer.text
+    task_id = answer.json()["id"]
+    detent.wait_for(task_id, "ready")
+    (repo / "code.py").write_text("mine = True\n")
+    assert detent.run("accept", task_id).returncode == 0
+    wait_until(lambda: (detent.task(task_id)["acceptance"] or {}).get("problem"), "the refusal")
+    detent.wait_for(task_id, "ready")
+    assert "changes that are not committed: code.py" in detent.run("why", task_id).stdout
+    git(repo, "checkout", "--quiet", "code.py")
+    assert detent.post(f"/api/tasks/{task_id}/accept", {"comment": "good"}).status_code == 200
+    task = detent.wait_for(task_id, "completed")
+    assert task["acceptance"]["action"] == "merge"
+    assert "Accepted-by" in git(repo, "log", "-1", "--format=%B", "main")
+    assert (repo / "code.py").read_text() == "broken = False\n"
