@@ -141,3 +141,19 @@ def test_the_images_of_a_run_are_its_evidence(s: Scene, repo: Path) -> None:
     with s.working():
         s.rests("ready")
     assert s.evidence() == {"changes.diff": "unknown", "images/after/new.png": "screenshot"}
+
+
+def test_files_that_an_agent_leaves_cannot_displace_its_diff(
+    s: Scene, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("detent.worker.run_files.MAX_FILES", 1)
+    left = {"a.txt": "first", "b.txt": "second"}
+    s.script(
+        [{"evidence": left}, {"write": {"code.py": "x = 3\n"}}],
+        repos=[str(repo.parent)],
+    )
+    s.intent(workspace="worktree")
+    s.submit({"repo": str(repo)})
+    with s.working():
+        s.rests("ready")
+    assert s.evidence() == {"changes.diff": "unknown", "a.txt": "unknown"}

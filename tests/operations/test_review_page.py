@@ -6,14 +6,24 @@ from typing import Any
 
 import pytest
 
+from detent.engine import Engine
 from detent.errors import Forbidden, NotFound, TooLarge
 from detent.operations import review_diffs, review_rows
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.review_diffs import ParsedDiffs
 from detent.operations.review_page import open_comments
 from detent.review.unified_diff import parse_diff
+from detent.store.postgres import PostgresStore
 from detent.store.types import LoggedEvent
-from tests.operations.installation import OURS, LocalInstallation, local_installation
+from detent.testing.clock import VirtualClock
+from tests.operations.installation import (
+    INTENTS,
+    OURS,
+    START_US,
+    LocalInstallation,
+    local_installation,
+)
 from tests.operations.reviewed_task import ReviewedTask, digest, patch
 
 FIRST = patch("src/a.py", "one", "two") + patch("uv.lock", "x")
@@ -199,6 +209,23 @@ def test_the_last_mark_that_is_removed_removes_the_row(
     for viewed in (True, False):
         task.call("mark_viewed", path="uv.lock", diff=digest(FIRST), viewed=viewed)
         assert bool(installation.rows("viewed_files")) is viewed
+
+
+def test_a_review_on_postgresql(postgres_url: str) -> None:
+    clock = VirtualClock(START_US)
+    store = PostgresStore(postgres_url, clock)
+    try:
+        task = ReviewedTask(LocalInstallation(Core(store, Engine(store), intents=INTENTS), clock))
+        task.work(changes_diff=FIRST)
+        task.call("mark_viewed", path="uv.lock", diff=digest(FIRST))
+        task.request_changes()
+        task.work(changes_diff=SECOND)
+        found = task.call("review")
+        assert (found["diff"]["sha256"], found["viewed"]) == (digest(SECOND), ["uv.lock"])
+        assert [each["round"] for each in found["earlier"]] == [0]
+        assert len(task.call("review_between", since=digest(FIRST))["files"]) == 2
+    finally:
+        store.close()
 
 
 # ---- wrong input -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from detent.review.unified_diff import Diff, FileDiff, Side, parse_diff
 from tests.review.edited_files import Story, Version, stories
 from tests.review.tree_repository import Entry, TreeRepository
 
-EXAMPLES = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 BRACKETS = ("{", "}", "", "};")
 WORDS = ("return None", "}", "", "pass", "else:")
 
@@ -221,6 +221,18 @@ def test_a_moved_block_takes_the_comments_on_its_plain_lines_with_it(
     assert file is not None
     places = [place_in(anchor(file, "after", number), before, now) for number in range(1, 5)]
     assert places == [Place("f", "after", number, number) for number in range(6, 10)]
+
+
+def test_equal_lines_move_with_the_block_that_they_are_in(repository: TreeRepository) -> None:
+    block = ["def f():", *["}"] * 8]
+    other = [f"other {each}" for each in range(20)]
+    before, now = diffs_of(
+        repository, {}, {b"f": rows(*block, *other)}, {b"f": rows(*other, *block)}
+    )
+    file = before.file("f")
+    assert file is not None
+    places = [place_in(anchor(file, "after", number), before, now) for number in range(1, 10)]
+    assert places == [Place("f", "after", number, number) for number in range(21, 30)]
 
 
 def test_a_new_file_with_another_name_is_followed(repository: TreeRepository) -> None:

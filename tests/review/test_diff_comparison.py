@@ -13,7 +13,7 @@ from detent.review.unified_diff import Diff, parse_diff
 from tests.review.edited_files import Story, stories
 from tests.review.tree_repository import PROGRAM, Entry, Files, TreeRepository
 
-EXAMPLES = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 WORDS = ("return None", "}", "", "pass", "else:")
 
 

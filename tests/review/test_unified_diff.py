@@ -186,7 +186,7 @@ def check_lines(file: FileDiff, before: bytes, after: bytes) -> None:
     assert file.size == sum(len(hunk.lines) for hunk in file.hunks)
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(
     trees=changed(),
     options=st.sampled_from(((), ("-C", "--find-copies-harder"))),
