@@ -84,10 +84,10 @@ def test_decide_in_the_inbox(page: Page, detent: Scene) -> None:
     expect(matter.get_by_role("button", name="Accept")).to_have_count(0)
     matter.get_by_label("Comment (the next run gets it)").fill("The notes are missing.")
     matter.get_by_role("button", name="Sent back").click()
+    expect(page.get_by_role("status").get_by_text("Sent back: Version 8")).to_be_visible()
     event = detent.last_event(task_id, "task_sent_back")
     assert (event["actor"], event["data"]["comment"]) == ("owner", "The notes are missing.")
     assert event["data"]["round"] == 1
-    expect(page.get_by_role("status").get_by_text("Sent back: Version 8")).to_be_visible()
     detent.wait_for(task_id, "approval")
     page.goto(f"{detent.url}/inbox/{task_id}")
     expect(page.locator(".rounds")).to_contain_text("Round 1, sent back by owner")

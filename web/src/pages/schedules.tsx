@@ -1,23 +1,40 @@
-// The schedules: their next and last times, with buttons to pause and trigger them.
+// The schedules: their next times and past tasks; create, edit, delete, pause and trigger them.
+import { useState } from "react";
 import type { Problem } from "../api/call";
 import { useFresh, useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
 import { go, Link, linkTo } from "../router";
 import { plain, words } from "../text";
 import { coarse } from "../time";
+import { Dialog } from "../ui/dialog";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
-import { Mark } from "../ui/state";
+import { Mark, StateMark } from "../ui/state";
 import { say } from "../ui/toast";
 import { When } from "../ui/when";
+import { ScheduleForm } from "./schedule_form";
 
 const COMING = 5;
+const PAST = 5;
 
 export default function Schedules() {
   const schedules = useRead("list_schedules", {}, { everyMs: 10_000 });
   useFresh(["list_schedules"], (event) => event.actor === "schedule", 1_500);
+  const [editing, setEditing] = useState<Schedule | "new" | null>(null);
   return (
     <>
-      <h1>Schedules</h1>
+      <div className="title-row">
+        <h1>Schedules</h1>
+        <button type="button" className="button" onClick={() => setEditing("new")}>
+          New schedule
+        </button>
+      </div>
+      {editing && (
+        <ScheduleForm
+          key={editing === "new" ? "" : editing.name}
+          schedule={editing === "new" ? null : editing}
+          onClose={() => setEditing(null)}
+        />
+      )}
       {schedules.error && <Trouble problem={schedules.error} again={schedules.refetch} />}
       {!schedules.data && !schedules.error && <Loading what="the schedules" />}
       {schedules.data?.items.length === 0 && (
@@ -40,13 +57,13 @@ export default function Schedules() {
             </thead>
             <tbody>
               {schedules.data.items.map((each) => (
-                <Line key={each.name} schedule={each} />
+                <Line key={each.name} schedule={each} onEdit={() => setEditing(each)} />
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {schedules.data && <Coming schedules={schedules.data.items.filter((each) => !each.paused)} />}
+      {schedules.data && <Coming schedules={schedules.data.items} />}
     </>
   );
 }
@@ -56,21 +73,22 @@ function Coming({ schedules }: { schedules: Schedule[] }) {
   if (!schedules.length) return null;
   return (
     <section aria-labelledby="coming">
-      <h2 id="coming">Next times</h2>
+      <h2 id="coming">Next times and past tasks</h2>
       <div className="tiles">
         {schedules.map((each) => (
-          <Times key={each.name} name={each.name} />
+          <Times key={each.name} schedule={each} />
         ))}
       </div>
     </section>
   );
 }
 
-function Times({ name }: { name: string }) {
+function Times({ schedule: { name, paused } }: { schedule: Schedule }) {
   const next = useRead("next_times", { name, count: COMING });
   return (
     <article className="tile" aria-label={plain(name)}>
-      <h3 className="cut">{plain(name)}</h3>
+      <h3>{plain(name)}</h3>
+      {paused && <p className="faint">It is paused. Without the pause, it would fire:</p>}
       <ol className="plain-list">
         {next.data?.times.map((at) => (
           <li key={at} className="row spread">
@@ -81,11 +99,37 @@ function Times({ name }: { name: string }) {
           </li>
         ))}
       </ol>
+      <Past name={name} />
     </article>
   );
 }
 
-function Line({ schedule }: { schedule: Schedule }) {
+/** The newest tasks that the schedule has submitted; their title is its name. */
+function Past({ name }: { name: string }) {
+  const found = useRead("list_tasks", { source: "schedule", search: name, limit: 50 });
+  useFresh(["list_tasks"], (event) => event.name.startsWith("task_"), 2_000);
+  const tasks = found.data?.items.filter((task) => task.title === name).slice(0, PAST) ?? [];
+  return (
+    <>
+      <h4>Past tasks</h4>
+      {!tasks.length && <p className="faint">It has not fired yet.</p>}
+      <ol className="plain-list" aria-label={`Past tasks of ${plain(name)}`}>
+        {tasks.map((task) => (
+          <li key={task.id} className="row spread">
+            <Link to={linkTo.task(task.id)}>
+              <When at={task.created_at} exact />
+            </Link>
+            <StateMark table={task.lifecycle} state={task.state} quiet />
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+function Line({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
+  const remove = useVerb("delete_schedule");
+  const [removing, setRemoving] = useState(false);
   const pause = useVerb("pause_schedule");
   const resume = useVerb("resume_schedule");
   const trigger = useVerb("trigger_schedule");
@@ -139,7 +183,25 @@ function Line({ schedule }: { schedule: Schedule }) {
           >
             {schedule.paused ? "Resume" : "Pause"}
           </button>
+          <button type="button" className="button small" onClick={onEdit}>
+            Edit
+          </button>
+          <button type="button" className="button small danger" onClick={() => setRemoving(true)}>
+            Delete
+          </button>
         </span>
+        {removing && (
+          <Dialog
+            title={`Delete ${plain(schedule.name)}?`}
+            action="Delete the schedule"
+            danger
+            busy={remove.isPending}
+            onClose={() => setRemoving(false)}
+            onDo={() => remove.mutate(name, { onError, onSettled: () => setRemoving(false) })}
+          >
+            <p>It submits no further tasks. The tasks that it has submitted are kept.</p>
+          </Dialog>
+        )}
       </td>
     </tr>
   );

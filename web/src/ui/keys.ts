@@ -33,21 +33,25 @@ function isTyping(target: EventTarget | null): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
-/** Handle keys while the component is shown; `help` says what they do in the list of keys. */
-export function useKeys(keys: Keys, help: KeyHelp = NO_HELP): void {
+/** Handle keys while the component is shown; `help` says what they do in the list of keys.
+ *
+ * A key of the page comes before the same key of all pages (`everywhere`).
+ */
+export function useKeys(keys: Keys, help: KeyHelp = NO_HELP, everywhere = false): void {
   const current = useRef(keys);
   current.current = keys;
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.defaultPrevented) return;
       if (document.querySelector("dialog[open]")) return;
       const act = current.current[event.key];
       // A key that moves the focus into a field must not be typed there.
       if (act && act(event) !== false) event.preventDefault();
     };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
+    addEventListener("keydown", press, !everywhere); // those that capture it are called first
+    return () => removeEventListener("keydown", press, !everywhere);
+  }, [everywhere]);
   useEffect(() => {
     if (!help.length) return;
     setKnown([...known, help]);

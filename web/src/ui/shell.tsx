@@ -108,7 +108,7 @@ function isAt(path: string, place: string): boolean {
 function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
   const [open, setOpen] = useState<"palette" | "keys" | null>(null);
   const [, toggleTheme] = useTheme();
-  useKeys({ "?": () => setOpen("keys"), c: () => go("/new") });
+  useKeys({ "?": () => setOpen("keys"), c: () => go("/new") }, [], true);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;

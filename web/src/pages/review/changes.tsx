@@ -5,6 +5,7 @@ import { useRead } from "../../api/hooks";
 import type { ChangedFile, DiffFile, Review, ReviewedDiff } from "../../api/schema";
 import { useSearch } from "../../router";
 import { bytes } from "../../text";
+import { KeyList } from "../../ui/key_list";
 import { useKeys } from "../../ui/keys";
 import { Loading, Trouble } from "../../ui/notes";
 import { useCurrentFile } from "./current_file";
@@ -13,11 +14,11 @@ import { attempt } from "./draft_box";
 import { FileLoader } from "./file_loader";
 import { FileSection } from "./file_section";
 import { inTreeOrder } from "./file_tree";
-import { KeyHelp } from "./key_help";
 import type { AllNotes } from "./notes";
 import { inPageOrder, NO_NOTES, placeOf, type Selection } from "./notes_of_file";
 import { Outdated } from "./outdated";
 import { type ReviewActs, ReviewContext, ThreadsContext } from "./review_context";
+import { REVIEW_KEYS } from "./review_keys";
 import { Toolbar } from "./toolbar";
 import { Tree } from "./tree";
 import { useView } from "./view_settings";
@@ -110,7 +111,6 @@ function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesPro
   const [selection, setSelection] = useState<Selection | null>(null);
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
   const [viewed, setViewed] = useViewed(review, diff.sha256);
-  const [help, setHelp] = useState(false);
   const [current, goTo] = useCurrentFile(shown.length);
   const isOpen = (file: DiffFile) =>
     folds.get(file.path) ?? !(viewed.has(file.path) || isFoldedAtFirst(file));
@@ -118,6 +118,7 @@ function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesPro
     (path: string, open: boolean) => setFolds((before) => new Map(before).set(path, open)),
     [],
   );
+  const [help, setHelp] = useState(false);
   const [target, move] = useComments(notes, files, loader, setOpen);
   const acts = useActs({
     task_id,
@@ -131,26 +132,28 @@ function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesPro
   const threads = useMemo(() => ({ replies: notes.replies, target }), [notes.replies, target]);
   const selected = useMemo(() => (selection ? placeOf(selection) : null), [selection]);
   const goToPath = useGoToPath(files, shown.length === files.length, goTo);
-  useKeys({
-    j: () => goTo(current + 1),
-    k: () => goTo(current - 1),
-    n: () => move(1),
-    p: () => move(-1),
-    v: () => {
-      const path = files[current]?.path;
-      if (path !== undefined) acts.setViewed(path, !viewed.has(path));
+  useKeys(
+    {
+      j: () => goTo(current + 1),
+      k: () => goTo(current - 1),
+      n: () => move(1),
+      p: () => move(-1),
+      v: () => {
+        const path = files[current]?.path;
+        if (path !== undefined) acts.setViewed(path, !viewed.has(path));
+      },
+      c: (event) => {
+        event.preventDefault();
+        const place = focusedLine() ?? selected;
+        const file = files[current]?.path;
+        if (place) acts.comment(place);
+        else if (file !== undefined) acts.comment({ file, side: "after", start: 0, end: 0 });
+      },
+      e: onNext,
+      Escape: () => setSelection(null),
     },
-    c: (event) => {
-      event.preventDefault();
-      const place = focusedLine() ?? selected;
-      const file = files[current]?.path;
-      if (place) acts.comment(place);
-      else if (file !== undefined) acts.comment({ file, side: "after", start: 0, end: 0 });
-    },
-    e: onNext,
-    "?": () => setHelp(true),
-    Escape: () => setSelection(null),
-  });
+    REVIEW_KEYS,
+  );
   return (
     <ReviewContext value={acts}>
       <ThreadsContext value={threads}>
@@ -182,7 +185,7 @@ function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesPro
             {!files.length && <p className="faint">No file differs.</p>}
           </div>
         </div>
-        {help && <KeyHelp onClose={() => setHelp(false)} />}
+        {help && <KeyList onClose={() => setHelp(false)} />}
       </ThreadsContext>
     </ReviewContext>
   );

@@ -1,0 +1,58 @@
+"""Schedules in the dashboard: created, edited and deleted, with the tasks that they submitted."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.scenes import Scene
+from tests.dashboard.test_accessibility import SCHEMES, flaws, wear
+from tests.e2e.installation import wait_until
+
+
+def test_create_edit_and_delete_a_schedule(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_label("Task type").select_option("print")
+    form = page.get_by_role("form", name="Schedule")
+    form.get_by_label("Name").fill("hourly")
+    form.get_by_label("Cron expression").fill("not a cron")
+    form.get_by_label("text").fill("hello")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(form.get_by_role("alert")).to_be_visible()
+    assert detent.get("/api/schedules")["items"] == []
+    form.get_by_label("Cron expression").fill("0 * * * *")
+    for scheme in SCHEMES:
+        wear(page, scheme)
+        assert flaws(page) == []
+    form.get_by_role("button", name="Save the schedule").click()
+    row = page.locator('tr[data-id="hourly"]')
+    expect(row).to_contain_text("0 * * * *")
+    row.get_by_role("button", name="Edit").click()
+    expect(form.get_by_label("text")).to_have_value("hello")
+    form.get_by_label("Or an interval in seconds").fill("7200")
+    form.get_by_label("text").fill("hello again")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(row).to_contain_text("every 2 h")
+    (schedule,) = detent.get("/api/schedules")["items"]
+    assert (schedule["payload"], schedule["cron"]) == ({"text": "hello again"}, None)
+    row.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete the schedule").click()
+    expect(row).to_have_count(0)
+    assert detent.get("/api/schedules")["items"] == []
+
+
+def test_a_schedule_shows_its_past_tasks(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_label("Task type").select_option("change")
+    form = page.get_by_role("form", name="Schedule")
+    form.get_by_label("Name").fill("nightly")
+    form.get_by_role("button", name="Save the schedule").click()
+    past = page.get_by_role("list", name="Past tasks of nightly")
+    row = page.locator('tr[data-id="nightly"]')
+    row.get_by_role("button", name="Trigger now").click()
+    expect(page).to_have_url(re.compile("/tasks/"))
+    task_id = page.url.rpartition("/")[2]
+    wait_until(lambda: detent.task(task_id)["source"] == "schedule", "the task of the schedule")
+    page.goto(f"{detent.url}/schedules")
+    expect(past.get_by_role("link")).to_have_attribute("href", f"/tasks/{task_id}")

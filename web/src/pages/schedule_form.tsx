@@ -1,0 +1,211 @@
+// Create or edit a schedule: when it fires, and the task that it submits.
+import { type FormEvent, useState } from "react";
+import { useRead, useVerb } from "../api/hooks";
+import type { Schedule } from "../api/schema";
+import { plain, words } from "../text";
+import { Loading, Trouble } from "../ui/notes";
+import { PayloadForm, readTyped, type Typed, typedFrom } from "../ui/payload_form";
+import { say } from "../ui/toast";
+
+interface Props {
+  /** The schedule to edit; null for a new one. */
+  schedule: Schedule | null;
+  onClose: () => void;
+}
+
+export function ScheduleForm({ schedule, onClose }: Props) {
+  const intents = useRead("list_intents", {});
+  const [intent, setIntent] = useState(schedule?.intent ?? "");
+  if (!intents.data) return <Loading what="the task types" />;
+  const known = intents.data.items;
+  const chosen = known.find((each) => each.name === intent) ?? known[0];
+  return (
+    <section className="tile stack" aria-labelledby="schedule-form">
+      <h2 id="schedule-form">{schedule ? `Edit ${plain(schedule.name)}` : "New schedule"}</h2>
+      <label className="field">
+        <span>Task type</span>
+        <select
+          className="input"
+          value={chosen?.name ?? ""}
+          onChange={(event) => setIntent(event.target.value)}
+        >
+          {known.map((each) => (
+            <option key={each.name} value={each.name}>
+              {plain(each.name)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {chosen && (
+        <Fields
+          key={chosen.name}
+          schedule={schedule}
+          intent={chosen.name}
+          declared={chosen.arguments}
+          onClose={onClose}
+        />
+      )}
+    </section>
+  );
+}
+
+interface FieldsProps extends Props {
+  intent: string;
+  declared: Record<string, unknown> | null;
+}
+
+function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
+  const put = useVerb("put_schedule");
+  const same = schedule?.intent === intent;
+  const [typed, setTyped] = useState<Typed>(() =>
+    typedFrom(declared, same ? schedule.payload : null),
+  );
+  const [wrong, setWrong] = useState<Record<string, string>>({});
+  const [text, setText] = useState({
+    name: schedule?.name ?? "",
+    cron: schedule ? (schedule.cron ?? "") : "0 3 * * *",
+    timezone: schedule?.timezone ?? "UTC",
+    every: schedule?.every_s ? String(schedule.every_s) : "",
+    overlap: schedule?.overlap ?? "skip",
+    missed: schedule?.missed ?? "once",
+    priority: schedule?.priority ?? "P2",
+    project: schedule?.project ?? "",
+  });
+  const change = (name: keyof typeof text) => (value: string) =>
+    setText({ ...text, [name]: value });
+  const save = (event: FormEvent) => {
+    event.preventDefault();
+    const read = readTyped(declared, typed);
+    setWrong("wrong" in read ? read.wrong : {});
+    if ("wrong" in read) return;
+    put.mutate(
+      {
+        ...kept(schedule),
+        name: text.name.trim(),
+        intent,
+        payload: read.payload,
+        ...(text.every ? { every_s: Number(text.every) } : { cron: text.cron }),
+        timezone: text.timezone,
+        overlap: text.overlap as "skip",
+        missed: text.missed as "once",
+        priority: text.priority as "P2",
+        ...(text.project.trim() ? { project: text.project.trim() } : {}),
+      },
+      {
+        onSuccess: (made) => {
+          say(`Saved: ${plain(made.name)}`);
+          onClose();
+        },
+      },
+    );
+  };
+  return (
+    <form className="stack" aria-label="Schedule" onSubmit={save}>
+      <div className="form-grid">
+        <Text
+          name="Name"
+          value={text.name}
+          onChange={change("name")}
+          required
+          fixed={schedule !== null}
+        />
+        <Text name="Cron expression" value={text.cron} onChange={change("cron")} />
+        <Text name="Time zone" value={text.timezone} onChange={change("timezone")} />
+        <Text
+          name="Or an interval in seconds"
+          value={text.every}
+          onChange={change("every")}
+          type="number"
+        />
+        <Choice
+          name="If the last task has not ended"
+          value={text.overlap}
+          values={["skip", "allow"]}
+          onChange={change("overlap")}
+        />
+        <Choice
+          name="Missed times"
+          value={text.missed}
+          values={["once", "all", "skip"]}
+          onChange={change("missed")}
+        />
+        <Choice
+          name="Priority"
+          value={text.priority}
+          values={["P0", "P1", "P2", "P3"]}
+          onChange={change("priority")}
+        />
+        <Text name="Project (optional)" value={text.project} onChange={change("project")} />
+      </div>
+      <fieldset className="stack">
+        <legend>Arguments</legend>
+        <PayloadForm schema={declared} typed={typed} onChange={setTyped} wrong={wrong} />
+      </fieldset>
+      {put.error && <Trouble problem={put.error} />}
+      <div className="row">
+        <button type="submit" className="button primary" disabled={put.isPending}>
+          Save the schedule
+        </button>
+        <button type="button" className="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** What the form does not show; saving replaces the whole schedule. */
+function kept(schedule: Schedule | null) {
+  if (!schedule) return {};
+  const { lifecycle, options, not_before } = schedule;
+  return { lifecycle, options, ...(not_before === null ? {} : { not_before }) };
+}
+
+interface TextProps {
+  name: string;
+  value: string;
+  onChange: (value: string) => void;
+  required?: boolean;
+  fixed?: boolean;
+  type?: "text" | "number";
+}
+
+function Text({ name, value, onChange, required, fixed, type = "text" }: TextProps) {
+  return (
+    <label className="field">
+      <span>{name}</span>
+      <input
+        className="input"
+        type={type}
+        min={1}
+        value={value}
+        required={required}
+        readOnly={fixed}
+        maxLength={200}
+        onChange={(event) => onChange(event.target.value)}
+      />
+    </label>
+  );
+}
+
+interface ChoiceProps {
+  name: string;
+  value: string;
+  values: readonly string[];
+  onChange: (value: string) => void;
+}
+
+function Choice({ name, value, values, onChange }: ChoiceProps) {
+  return (
+    <label className="field">
+      <span>{name}</span>
+      <select className="input" value={value} onChange={(event) => onChange(event.target.value)}>
+        {values.map((each) => (
+          <option key={each} value={each}>
+            {words(each)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
