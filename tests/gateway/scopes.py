@@ -103,6 +103,7 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/mapping"): "read",
     ("GET", "/api/lifecycles/{name}"): "read",
     ("GET", "/api/lifecycles/{name}/diagram"): "read",
+    ("GET", "/api/lifecycles/{name}/document"): "read",
     ("GET", "/api/me"): "read",
     ("POST", "/api/jobs/{job_id}/runs"): "operate",
     ("POST", "/api/runs/{run_id}/end"): "operate",

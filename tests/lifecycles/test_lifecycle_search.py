@@ -9,7 +9,7 @@ import pytest
 
 from detent.errors import Invalid
 from detent.kernel import events as e
-from detent.kernel import lifecycle_lint, outcome_rules
+from detent.kernel import lifecycle_lint, outcome_rules, plan_progress
 from detent.kernel.decide import declared_events
 from detent.kernel.draft import Draft
 from detent.kernel.task_lifecycle import TaskLifecycle, Trigger
@@ -221,12 +221,18 @@ def retry_ignores_the_table(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Draft, "may", lambda *given: True)
 
 
+def failed_plan_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """A plan whose step has failed does not fail its job."""
+    patch.setattr(plan_progress, "fail_job", lambda *_: None)
+
+
 MUTANTS: list[tuple[Patch, str, str]] = [
     (rule_is_ignored, "release", "phase"),
     (round_is_not_counted, "release", "rounds"),
     (cancel_does_not_reach_the_job, "release", "cancel"),
     (condition_is_wrong, "critic_loop", "rule"),
     (retry_ignores_the_table, "release", "table"),
+    (failed_plan_goes_on, "release", "report"),
 ]
 
 
@@ -238,6 +244,19 @@ def test_a_broken_kernel_is_found(
     found = searched(DOCUMENTS[document]).violation
     assert found is not None
     assert found.property == name, found
+
+
+def test_a_failed_plan_is_found_by_the_shortest_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed_plan_goes_on(monkeypatch)
+    found = searched(RELEASE).violation
+    assert found is not None
+    assert found.scenario == "a task with a plan"
+    assert found.steps == [
+        "person: run the task → queued",
+        "worker: claim the job → queued",
+        "worker: start the step first → building",
+        "worker: fail the step first by its budget",
+    ]
 
 
 # ---- documents at random ---------------------------------------------------------------------

@@ -81,13 +81,24 @@ def phases_fit(step: Step) -> Iterator[Break]:
         job = job_of(step.after.world, task)
         phase = step.lifecycle.phase(task.state)
         job_state = None if job is None else job.state
-        if job_state not in FITTING[phase] or not _reason_fits(task, phase, job_state):
+        fits = job_state in FITTING[phase] or _has_not_begun(phase, job)
+        if not fits or not _reason_fits(task, phase, job_state):
             what = "no job" if job_state is None else f"a job that is {job_state}"
             yield Break("phase", f"The state {task.state} has the phase {phase} and {what}.")
     for job in step.after.world.jobs.values():
         current = step.after.world.tasks[job.task_id or ""].job_id == job.id
         if not current and job.state not in ENDED_JOB:
             yield Break("phase", "The task has a new job while the job before it is live.")
+
+
+def _has_not_begun(phase: Phase, job: Job | None) -> bool:
+    """Whether a worker has claimed a job with a plan, and no step runs yet."""
+    return (
+        phase is Phase.QUEUED
+        and job is not None
+        and job.plan_version > 0
+        and (job.state == "running")
+    )
 
 
 def _reason_fits(task: Task, phase: Phase, job_state: str | None) -> bool:

@@ -1,11 +1,11 @@
-"""What is searched: a task alone, a task with a subtask, a task that depends on another.
+"""What is searched: a task alone, with a plan, with a subtask, and one that depends on another.
 
 Every action that can be taken in a state is tried. A worker that crashes is one whose job the
 keeper takes back. An action that depends on a time is taken when it is due.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from detent.kernel import commands as c
@@ -16,6 +16,7 @@ from detent.kernel.retention import Ending
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Phase, Predicate, TaskLifecycle
 from detent.kernel.world import CHECKPOINTS, WAITS, World
+from detent.lifecycle_search.plan_reports import PLAN, plan_reports
 from detent.lifecycle_search.search_state import SearchState, job_of
 
 PERSON, WORKER, KEEPER = c.Actor("person"), c.Actor("worker"), c.Actor("keeper")
@@ -130,7 +131,9 @@ class Scenario:
             due = max(state.now, job.not_before)
             yield Action(f"keeper: queue the retry{of}", c.RequeueJob(job.id), KEEPER, due)
         elif job.state == "running":
-            for text, command in self._reports(state, job):
+            planned = job.plan_version > 0
+            reports = plan_reports(state.world, job, state.now) if planned else None
+            for text, command in reports or self._reports(state, job):
                 yield Action(f"worker: {text}{of}", command, WORKER, state.now)
             lost = c.ReclaimJob(job.id, job.fence)
             yield Action(f"keeper: the worker is lost{of}", lost, KEEPER, state.now)
@@ -175,6 +178,9 @@ def scenarios(lifecycle: TaskLifecycle) -> Iterator[Scenario]:
     Only a task alone has retries and more than one round: they multiply the states of the others.
     """
     yield Scenario("a task", lifecycle, (_task(lifecycle, "task", 1, MAX_ROUNDS),))
+    planned = _task(lifecycle, "task")
+    planned = replace(planned, options={**planned.options, "plan": PLAN})
+    yield Scenario("a task with a plan", lifecycle, (planned,))
     if (lifecycle.initial, "task_queued") in lifecycle.move:  # else no subtask can be created
         below = _task(lifecycle, "subtask", parent_id="parent")
         yield Scenario("a task with a subtask", lifecycle, (_task(lifecycle, "parent"), below))

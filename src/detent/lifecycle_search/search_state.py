@@ -9,7 +9,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_lifecycle import TaskLifecycle
-from detent.kernel.world import CHECKPOINTS, WAITS, World
+from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
 
 class SearchState(NamedTuple):
@@ -56,11 +56,12 @@ def key(state: SearchState) -> tuple[Any, ...]:
     """What tells a state from every other one that behaves differently."""
     world = state.world
     return tuple(
-        _task_key(world, task, state.rounds.get(task.id, 0)) for task in world.tasks.values()
+        _task_key(state, task, state.rounds.get(task.id, 0)) for task in world.tasks.values()
     )
 
 
-def _task_key(world: World, task: Task, rounds: int) -> tuple[Any, ...]:
+def _task_key(state: SearchState, task: Task, rounds: int) -> tuple[Any, ...]:
+    job = job_of(state.world, task)
     return (
         task.state,
         task.open_dependencies,
@@ -72,7 +73,21 @@ def _task_key(world: World, task: Task, rounds: int) -> tuple[Any, ...]:
         task.rounds,
         rounds,
         task.cancel_reason is None,
-        _job_key(world, job_of(world, task)),
+        _job_key(state.world, job),
+        () if job is None else _step_keys(state, job),
+    )
+
+
+def _step_keys(state: SearchState, job: Job) -> tuple[Any, ...]:
+    """The steps of a plan that a job may still execute."""
+    if job.state in ("completed", "cancelled"):
+        return ()
+    return tuple(
+        (
+            *(step.name, step.state, step.run_id is None, step.wait is None),
+            *(step.retries, step.lost, step.not_before > state.now),
+        )
+        for step in state.world.parts_of(STEPS, job.id).values()
     )
 
 

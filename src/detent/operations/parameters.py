@@ -315,6 +315,9 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("migrate_lifecycle", "after"): Input("`next` of the answer before", "", longest=MAX_NAME),
     ("show_lifecycle", "name"): _name("The id of the lifecycle", "board"),
     ("lifecycle_diagram", "name"): _name("The id of the lifecycle", "board"),
+    ("show_lifecycle_document", "name"): _name(
+        "The name of the lifecycle, or `name@version`", "board"
+    ),
     ("accept_many", "seen"): SEEN,
     ("send_event_to_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,
