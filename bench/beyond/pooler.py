@@ -47,6 +47,7 @@ class Pooler(NamedTuple):
 
     address: str
     version: tuple[int, ...]
+    port: int = PORT
 
     @property
     def parameters(self) -> str:
@@ -54,11 +55,11 @@ class Pooler(NamedTuple):
         return "notifier=no" if self.version >= PREPARES else "notifier=no&prepare=no"
 
     def url(self, database: str) -> str:
-        return f"postgresql://postgres@{self.address}:{PORT}/{database}?{self.parameters}"
+        return f"postgresql://postgres@{self.address}:{self.port}/{database}?{self.parameters}"
 
     def clients(self, database: str) -> int:
         """How many connections it has from clients."""
-        console = f"postgresql://postgres@{self.address}:{PORT}/pgbouncer"
+        console = f"postgresql://postgres@{self.address}:{self.port}/pgbouncer"
         with psycopg.connect(console, autocommit=True, cursor_factory=psycopg.ClientCursor) as line:
             rows = line.execute("SHOW CLIENTS").fetchall()
         return sum(database in row for row in rows)
@@ -79,12 +80,12 @@ def version() -> tuple[int, ...]:
 
 
 @contextmanager
-def pooler(server: Server, address: str, place: Path) -> Iterator[Pooler]:
+def pooler(server: Server, address: str, place: Path, port: int = PORT) -> Iterator[Pooler]:
     """PgBouncer before this server until the end."""
     place.mkdir()
     known = version()
     text = CONFIGURATION.format(
-        server=server.port, address=address, port=PORT, place=place, pool=POOL, retry=RETRY_S
+        server=server.port, address=address, port=port, place=place, pool=POOL, retry=RETRY_S
     )
     if known >= PREPARES:
         text += "max_prepared_statements = 200\n"
@@ -93,7 +94,7 @@ def pooler(server: Server, address: str, place: Path) -> Iterator[Pooler]:
     command = [*as_ordinary_user(), program(), "-q", str(place / "ini")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            made = Pooler(address, known)
+            made = Pooler(address, known, port)
             _await(made, process, place / "log")
             yield made
         finally:

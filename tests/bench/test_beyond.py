@@ -15,6 +15,7 @@ from bench.beyond.network import Unable, network
 from bench.beyond.scenes import core_of
 from bench.jobs import finish, submit
 from detent.integrity.verify import verify
+from tests.ports import free_port
 from verification.postgres_server import Server
 
 #: What makes a user into the root of namespaces of its own, in which it may make more of them.
@@ -74,7 +75,7 @@ def test_jobs_live_through_pgbouncer_in_transaction_mode_and_its_servers_restart
     try:
         with (
             Server.start(directory / "pg") as server,
-            pooler.pooler(server, "127.0.0.1", directory / "pooler") as before,
+            pooler.pooler(server, "127.0.0.1", directory / "pooler", free_port()) as before,
         ):
             server.create_database("jobs")
             with core_of(before.url("jobs")) as core:
