@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"integrity"}),
     frozenset({"engine"}),
     frozenset({"store"}),
-    frozenset({"diagrams", "lifecycle_search", "lifecycle_tla", "task_lifecycles"}),
+    frozenset({"diagrams", "lifecycle_search", "lifecycle_tla", "review", "task_lifecycles"}),
     frozenset({"kernel"}),
     frozenset({"program_log", "server_file"}),
     frozenset(
@@ -57,7 +57,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Packages inside one part that must not know each other.
 STRANGERS = (("detent.store.sqlite", "detent.store.postgres"),)
-PURE_PARTS = frozenset({"kernel", "errors", "error_codes"})
+PURE_PARTS = frozenset({"kernel", "review", "errors", "error_codes"})
 # Clocks, randomness, input and output, logging, threads: what a pure module does without.
 IMPURE = frozenset(
     [

@@ -121,6 +121,22 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert b"+broken = None" in again.changes(ENVIRONMENT, tmp_path / "index.part", list)
 
 
+def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
+    tmp_path: Path, repo: Path
+) -> None:
+    made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
+    (made.work / "code.py").write_text("broken = None\n" + "row\n" * 9)
+    (made.work / "new.txt").write_text("new\n")
+    plain = made.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    for setting in (
+        *("diff.noprefix=true", "diff.mnemonicPrefix=true", "color.ui=always", "diff.context=0"),
+        *("diff.interHunkContext=9", "diff.algorithm=patience", "core.abbrev=5"),
+    ):
+        git(repo, "config", *setting.split("="))
+    assert made.changes(ENVIRONMENT, tmp_path / "index.part", list) == plain
+    assert b"+++ b/code.py" in plain
+
+
 def test_a_broken_repository_is_a_clear_failure(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceFailed, match="git worktree failed in"):
         Workspaces(tmp_path).worktree_for("task-1", tmp_path, None, ENVIRONMENT)

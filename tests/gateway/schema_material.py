@@ -5,9 +5,12 @@ Ids and names are looked up where the paths themselves list them, so that a new 
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 
@@ -24,12 +27,21 @@ from tests.gateway.installation import WORKER, Installation
 Json = dict[str, Any]
 NAME = "demo"
 ONCE = {"retry": {"max_attempts": 1}}
+#: The diff that a run leaves for a review.
+CHANGES = b"diff --git a/src/app.py b/src/app.py\n--- a/src/app.py\n+++ b/src/app.py\n"
+CHANGES += b"@@ -1 +1 @@\n-old\n+new\n"
+CHANGES_SHA256 = sha256(CHANGES).hexdigest()
 #: What the examples of the document leave open, by operation.
 DOCUMENTS = Path(__file__).parent.parent / "lifecycles" / "documents"
 BODIES: Mapping[str, Json] = {
     "install_lifecycle": {"document": (DOCUMENTS / "release.toml").read_text(encoding="utf-8")},
     "put_schedule": {"intent": "runQA", "every_s": 60},
     "own_evidence": {"name": "notes.log", "text": "all well"},
+    "mark_viewed": {"diff": CHANGES_SHA256, "path": "src/app.py"},
+}
+QUERIES: Mapping[str, dict[str, str]] = {
+    "review_file": {"path": "src/app.py"},
+    "review_between": {"since": CHANGES_SHA256},
 }
 
 
@@ -82,6 +94,7 @@ def fill(gateway: Installation) -> None:
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
     asking(gateway, owner)
     evidence(gateway)
+    reviewable(gateway)
     by_hand(gateway, owner)
     refused_submission(gateway)
     named(gateway, owner)
@@ -116,6 +129,21 @@ def evidence(gateway: Installation) -> None:
     held = {"Authorization": f"Bearer {run_token(gateway)}"}
     answer = owner_of(gateway).post("/api/run/evidence", json=BODIES["own_evidence"], headers=held)
     assert answer.status_code == 201, answer.text
+
+
+def reviewable(gateway: Installation) -> str:
+    """A task in review whose run has left a diff."""
+    task_id = made(gateway, run=True)
+    claimed = gateway.claim(task_id)
+    leave_diff(gateway, claimed)
+    gateway.report(c.CompleteRun(claimed.grant, str(claimed.job.run_id), None, 0))
+    return task_id
+
+
+def leave_diff(gateway: Installation, claimed: Claimed) -> None:
+    blob = gateway.core.store.blobs.put(BytesIO(CHANGES))
+    added = ("changes.diff", "unknown", blob.sha256, blob.size)
+    gateway.report(c.AddEvidence(claimed.grant, str(claimed.job.run_id), *added))
 
 
 def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
@@ -168,8 +196,10 @@ def wanted(
     content, media_type = _content(gateway, operation)
     if "{session_id}" in path:
         gateway.session_of(gateway.token)
+    query = QUERIES.get(operation["operationId"])
     for target in targets(owner, path):
-        yield GeneratedRequest(method, target, content, media_type)
+        asked = target if query is None else f"{target}?{urlencode(query)}"
+        yield GeneratedRequest(method, asked, content, media_type)
 
 
 def _content(gateway: Installation, operation: Json) -> tuple[bytes | None, str]:

@@ -14,6 +14,7 @@ from detent.operations.input_models import input_of
 from detent.operations.parameters import INPUTS, OWN
 from detent.operations.registry import Operation, Scope
 from tests.gateway.installation import Installation
+from tests.gateway.schema_material import QUERIES, leave_diff
 
 Json = dict[str, Any]
 
@@ -146,6 +147,7 @@ def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     run_id = claimed.job.run_id
     assert run_id is not None
     gateway.report(c.AddEvidence(claimed.grant, run_id, "a.log", "log", "00" * 32, 1))
+    leave_diff(gateway, claimed)
     gateway.report(c.ChargeRun(claimed.grant, run_id, 250_000, 10, 20))
     wait = c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "Go on?"})
     gateway.report(wait)
@@ -171,7 +173,7 @@ READS = [
 def test_reads_answer_what_they_declare(
     owner: httpx2.Client, busy: dict[str, str], operation: Operation
 ) -> None:
-    answer = owner.get(operation.path.format(**busy))
+    answer = owner.get(operation.path.format(**busy), params=QUERIES.get(operation.name))
     assert answer.status_code == 200
     assert fits(operation, answer.json())
 

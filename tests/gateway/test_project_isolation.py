@@ -48,6 +48,11 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/jobs/{job_id}/answer": {"answer": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/fork": {"step": "x"},
+    "/api/tasks/{task_id}/review/viewed": {"diff": "0" * 64, "path": "x"},
+}
+QUERIES: dict[str, dict[str, str]] = {
+    "/api/tasks/{task_id}/review/file": {"path": "x"},
+    "/api/tasks/{task_id}/review/between": {"since": "0" * 64},
 }
 
 
@@ -67,9 +72,10 @@ def test_nothing_of_another_project_can_be_seen_or_touched(
     before = gateway.head()
     for method, path in SCOPES:
         if "_id}" in path:
-            body = BODIES.get(path, {}) if method in ("POST", "PATCH") else None
+            sends = method in ("POST", "PATCH") or path.endswith("/viewed")
+            body = BODIES.get(path, {}) if sends else None
             plain = path.replace("{file:path}", "a/b.txt").format(**theirs)
-            answer = ours.request(method, plain, json=body)
+            answer = ours.request(method, plain, json=body, params=QUERIES.get(path))
             assert answer.status_code == 404, path
             assert answer.json()["code"].startswith(("unknown_", "not_found")), path
     assert gateway.head() == before

@@ -116,6 +116,16 @@ FAILURES: Mapping[str, Code] = {
         "The id is wrong, the run is in another project, or retention has removed it.",
         "Check the id with `detent runs`.",
     ),
+    "unknown_diff": _unknown(
+        "The task has no diff with this SHA-256.",
+        "The SHA-256 is wrong or of another task, no run left a diff, or retention has removed it.",
+        "Use the SHA-256 of the diff under review, or one of those that the error lists.",
+    ),
+    "unknown_file": _unknown(
+        "The diff has no file with this path.",
+        "The path is misspelt, or the diff does not change the file.",
+        "Use a path of the diff, exactly as the review lists it.",
+    ),
     "unknown_webhook": _unknown(
         "There is no webhook with this name.",
         "The name is wrong, or the webhook was deleted or belongs to another project.",

@@ -30,6 +30,9 @@ from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_
 
 #: The largest integer of a database column.
 MAX_INTEGER = 2**63 - 1
+SHA256 = "^[0-9a-f]{64}$"
+#: The longest path of a file, which systems and the length of a request limit.
+MAX_PATH = 4_096
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -169,6 +172,11 @@ INPUTS: Mapping[str, Input] = {
     "position": Input("A position of the log", 42, least=0, most=MAX_INTEGER),
     "time": Input("A time with a time zone", "2030-01-01T12:00:00Z", longest=40),
     "step": _name("The step from which the new job continues", "build"),
+    # reviews
+    "path": Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH),
+    "diff": Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256),
+    "since": Input("The SHA-256 of an earlier diff of the task", "0" * 64, pattern=SHA256),
+    "viewed": Input("Whether the file is marked as viewed", True),
     # a run's own token
     "text": Input("The question, or the content as text", "Which database?", longest=1_048_576),
     "base64": Input("The content in base64, if it is not text", "aGVsbG8=", longest=1_398_104),

@@ -29,6 +29,12 @@ HARMLESS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "protocol.ext.allow=never"),
 )
+#: The form of a diff, whatever the configuration of the repository says.
+DIFF_OPTIONS = (
+    *("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--find-renames", "--unified=3"),
+    *("--inter-hunk-context=0", "--diff-algorithm=default", "--submodule=short", "-O/dev/null"),
+)
 
 
 class WorkspaceFailed(Failure):
@@ -102,8 +108,7 @@ class Workspace:
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            shown = ["--no-ext-diff", "--no-textconv", "--binary", self.base]
-            return git(self.work, ["diff", "--cached", *shown], private, within)
+            return git(self.work, ["diff", "--cached", *DIFF_OPTIONS, self.base], private, within)
         finally:
             index.unlink(missing_ok=True)
 

@@ -60,6 +60,12 @@ export type Appearance = {
   paper: string;
 };
 
+/** What was asked for. */
+export type Asked = {
+  payload: unknown;
+  acceptance_criteria: unknown;
+};
+
 export type BeginRunBody = {
   hold_s?: number;
 };
@@ -83,6 +89,15 @@ export type CancelManyBody = {
 
 export type CancelTaskBody = {
   reason?: string;
+};
+
+/** A file that two diffs of a task leave in different states. */
+export type ChangedFile = {
+  path: string;
+  old_path: string | null;
+  added: number;
+  removed: number;
+  binary: boolean;
 };
 
 /** `left` is the smallest remaining budget of the task and its ancestors; null: no limit. */
@@ -175,6 +190,23 @@ export type DiagramBox = {
   loops: Array<string>;
 };
 
+/** A file of a diff. Modes are octal text, null if the diff does not have them. */
+export type DiffFile = {
+  path: string;
+  old_path: string | null;
+  status: "added" | "copied" | "deleted" | "modified" | "renamed";
+  added: number;
+  removed: number;
+  binary: boolean;
+  generated: boolean;
+  old_mode: string | null;
+  new_mode: string | null;
+  image: boolean;
+  image_before: EvidenceFile | null;
+  image_after: EvidenceFile | null;
+  lines: number;
+};
+
 export type DismissManyBody = {
   ids: Array<string>;
   reason?: string | null;
@@ -195,6 +227,14 @@ export type Durations = {
   p50_s: number | null;
   p95_s: number | null;
   mean_s: number | null;
+};
+
+/** The last diff of an earlier round. */
+export type EarlierDiff = {
+  round: number;
+  run_id: string;
+  sha256: string;
+  at: string;
 };
 
 export type EditTaskBody = {
@@ -257,6 +297,12 @@ export type Evidence = {
   size: number;
   media_type: string;
   at: string;
+};
+
+/** The run and the name of an evidence file. */
+export type EvidenceFile = {
+  run_id: string;
+  file: string;
 };
 
 export type EvidenceList = {
@@ -581,6 +627,12 @@ export type MappedState = {
 
 export type Mapping = {
   items: Array<MappedState>;
+};
+
+export type MarkViewedBody = {
+  diff: string;
+  path: string;
+  viewed?: boolean;
 };
 
 /** The caller, from the server's record of its token; a null project means all projects. */
@@ -945,6 +997,80 @@ export type RetryManyBody = {
 
 export type RetryTaskBody = {
   payload?: unknown;
+};
+
+/** What a reviewer needs: what was asked, what it cost, and the diff with its files. */
+export type Review = {
+  task_id: string;
+  title: string;
+  intent: string;
+  state: string;
+  version: number;
+  lifecycle: string;
+  asked: Asked;
+  rounds: number;
+  rounds_limit: number | null;
+  cost_usd: number;
+  tokens_in: number;
+  tokens_out: number;
+  duration_ms: number;
+  tests: Array<Evidence>;
+  result: unknown;
+  diff: ReviewedDiff | null;
+  earlier: Array<EarlierDiff>;
+  viewed: Array<string>;
+  open_comments: number;
+};
+
+/** What changed from an earlier diff to the one under review: of one file, or all files. `before` numbers lines of the earlier version of the file, `after` those of the present one. */
+export type ReviewBetween = {
+  since: string;
+  diff: string;
+  path: string | null;
+  old_path: string | null;
+  hunks: Array<ReviewHunk>;
+  truncated: boolean;
+  base_changed: boolean;
+  files: Array<ChangedFile>;
+};
+
+/** The lines of a file of a diff. `truncated`: the diff or the response has not all of them. */
+export type ReviewFile = {
+  diff: string;
+  path: string;
+  old_path: string | null;
+  hunks: Array<ReviewHunk>;
+  truncated: boolean;
+};
+
+/** Consecutive lines of a file. */
+export type ReviewHunk = {
+  before_start: number;
+  before_count: number;
+  after_start: number;
+  after_count: number;
+  heading: string;
+  lines: Array<ReviewLine>;
+};
+
+/** A line with its number on each side that has it. */
+export type ReviewLine = {
+  kind: "added" | "context" | "removed";
+  text: string;
+  before: number | null;
+  after: number | null;
+  no_newline: boolean;
+};
+
+/** The diff under review. */
+export type ReviewedDiff = {
+  sha256: string;
+  run_id: string;
+  size: number;
+  at: string;
+  download: string;
+  too_large: boolean;
+  files: Array<DiffFile>;
 };
 
 export type Revoked = {
@@ -1342,6 +1468,12 @@ export type Usage = {
   warned: boolean;
 };
 
+/** The files of the diff that the caller has viewed. */
+export type Viewed = {
+  diff: string;
+  viewed: Array<string>;
+};
+
 /** A webhook with its filters and delivery status, without its keys. */
 export type Webhook = {
   name: string;
@@ -1459,6 +1591,7 @@ export interface Operations {
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
   list_workers: { takes: object; answers: Workers };
+  mark_viewed: { takes: { task_id: string } & (MarkViewedBody); answers: Viewed };
   migrate_lifecycle: { takes: { name: string } & (MigrateLifecycleBody); answers: Migrated };
   next_times: { takes: { name: string; count?: number }; answers: Times };
   own_evidence: { takes: object & (OwnEvidenceBody); answers: OwnEvidence };
@@ -1482,6 +1615,9 @@ export interface Operations {
   retry_job: { takes: { job_id: string }; answers: Moved };
   retry_many: { takes: object & (RetryManyBody); answers: ActedOn };
   retry_task: { takes: { task_id: string } & (RetryTaskBody); answers: Moved };
+  review: { takes: { task_id: string }; answers: Review };
+  review_between: { takes: { task_id: string; since: string; path?: string }; answers: ReviewBetween };
+  review_file: { takes: { task_id: string; path: string; diff?: string }; answers: ReviewFile };
   revoke_token: { takes: { name: string }; answers: Revoked };
   rotate_webhook_key: { takes: { name: string } & (RotateWebhookKeyBody); answers: WebhookKey };
   run_evidence: { takes: { run_id: string }; answers: EvidenceList };
@@ -1582,6 +1718,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_tokens: ["GET", "/api/tokens"],
   list_webhooks: ["GET", "/api/webhooks"],
   list_workers: ["GET", "/api/workers"],
+  mark_viewed: ["PUT", "/api/tasks/{task_id}/review/viewed"],
   migrate_lifecycle: ["POST", "/api/lifecycles/{name}/migrate"],
   next_times: ["GET", "/api/schedules/{name}/next"],
   own_evidence: ["POST", "/api/run/evidence"],
@@ -1605,6 +1742,9 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   retry_job: ["POST", "/api/jobs/{job_id}/retry"],
   retry_many: ["POST", "/api/many/retry"],
   retry_task: ["POST", "/api/tasks/{task_id}/retry"],
+  review: ["GET", "/api/tasks/{task_id}/review"],
+  review_between: ["GET", "/api/tasks/{task_id}/review/between"],
+  review_file: ["GET", "/api/tasks/{task_id}/review/file"],
   revoke_token: ["DELETE", "/api/tokens/{name}"],
   rotate_webhook_key: ["POST", "/api/webhooks/{name}/rotate"],
   run_evidence: ["GET", "/api/runs/{run_id}/evidence"],
