@@ -18,7 +18,7 @@ from tests.dashboard.conftest import ARGUMENTS, PATIENCE_MS, chromium, sign_in
 from tests.dashboard.review_scene import ReviewScene, diff_of
 
 FILES, LINES = 300, 56
-#: Every so many lines one is replaced.
+#: One of this many lines is replaced.
 CHANGED = 5
 REPETITIONS = 3
 #: Records, in the page, when code appears first, and the timing of keys.

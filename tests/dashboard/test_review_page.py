@@ -258,7 +258,7 @@ def test_hostile_names_and_contents_are_text(page: Page, detent: ReviewScene) ->
     expect(page.get_by_text("1 failed, 2 tests passed")).to_be_visible()
 
 
-def test_the_diff_can_be_looked_at_in_several_ways(page: Page, detent: ReviewScene) -> None:
+def test_the_diff_has_several_views(page: Page, detent: ReviewScene) -> None:
     long = [f"row {at}" for at in range(900)]
     before = {
         "src/space.py": "if x:\n  y = 1\nz = 2\n",

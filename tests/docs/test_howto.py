@@ -77,6 +77,12 @@ def test_a_plan_from_a_file(reader: Reader) -> None:
     assert "e2e tests of shop-1.4.0 passed" in output
 
 
+def test_a_review_in_rounds(reader: Reader) -> None:
+    output = reader.follow(HOWTO / "review.md")
+    assert "resolved" in output
+    assert "Done." in output
+
+
 def test_a_lifecycle_is_checked_with_tlc(reader: Reader) -> None:
     page = HOWTO / "lifecycle-tla.md"
     reader.write_files(page)

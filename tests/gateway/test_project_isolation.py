@@ -43,6 +43,9 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
+    "/api/tasks/{task_id}/comments": {"diff": "x", "file": "x", "start": 1, "end": 1, "text": "x"},
+    "/api/tasks/{task_id}/comments/{comment_id}/replies": {"text": "x"},
+    "/api/tasks/{task_id}/drafts/{draft_id}": {"text": "x", "reply_to": "x"},
     "/api/tasks/{task_id}/events": {"event": "task_cancelled"},
     "/api/tasks/{task_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/answer": {"answer": "x"},
@@ -71,10 +74,10 @@ def test_nothing_of_another_project_can_be_seen_or_touched(
 ) -> None:
     before = gateway.head()
     for method, path in SCOPES:
-        if "_id}" in path:
-            sends = method in ("POST", "PATCH") or path.endswith("/viewed")
-            body = BODIES.get(path, {}) if sends else None
-            plain = path.replace("{file:path}", "a/b.txt").format(**theirs)
+        if "_id}" in path and not path.startswith("/api/run/"):
+            body = BODIES.get(path, {}) if method in ("POST", "PUT", "PATCH") else None
+            named = {**theirs, "comment_id": "c", "draft_id": "d"}
+            plain = path.replace("{file:path}", "a/b.txt").format(**named)
             answer = ours.request(method, plain, json=body, params=QUERIES.get(path))
             assert answer.status_code == 404, path
             assert answer.json()["code"].startswith(("unknown_", "not_found")), path

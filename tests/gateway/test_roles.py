@@ -49,7 +49,16 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
 def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
     """A request that is let through or not, and does nothing if it is."""
     plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "unknown")
-    ids = ("task_id", "job_id", "run_id", "session_id", "intake_id", "part")
+    ids = (
+        "task_id",
+        "job_id",
+        "run_id",
+        "session_id",
+        "intake_id",
+        "part",
+        "comment_id",
+        "draft_id",
+    )
     url = plain.format(**dict.fromkeys(ids, "no"))
     query = "?follow=false" if path == "/api/events" else ""
     if method in ("POST", "PUT", "PATCH"):
@@ -187,7 +196,8 @@ def test_every_route_with_a_body_takes_one_media_type(
     others = {"/api/bulk/lines": "application/json"}
     for method, path in SCOPES:
         if method in ("POST", "PUT", "PATCH") and "{file" not in path and path != "/api/logout":
-            url = path.format(task_id="no", job_id="no", run_id="no", part="no", name="unknown")
+            ids = ("task_id", "job_id", "run_id", "comment_id", "draft_id", "part")
+            url = path.format(**dict.fromkeys(ids, "no"), name="unknown")
             for given in (others.get(path, "application/x-ndjson"), "text/plain", ""):
                 answer = owner.request(method, url, content=b"{}", headers={"Content-Type": given})
                 found = (answer.status_code, answer.json()["code"])

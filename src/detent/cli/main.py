@@ -77,6 +77,29 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "accept": Command("detent.cli.task_verbs:accept", "Accept work that waits for review.", WORK),
     "reject": Command("detent.cli.task_verbs:reject", "Reject work that waits for review.", WORK),
+    "comments": Command(
+        "detent.cli.review_comments:comments",
+        "List the comments on a task's diff, with their replies, and your drafts.",
+        WORK,
+    ),
+    "comment": Command(
+        "detent.cli.review_comments:comment",
+        "Comment on lines of a task's diff; without a line, on the whole file.",
+        WORK,
+    ),
+    "reply": Command(
+        "detent.cli.review_comments:reply", "Reply to a comment on a task's diff.", WORK
+    ),
+    "resolve": Command(
+        "detent.cli.review_comments:resolve",
+        "Mark a comment on a task's diff as resolved.",
+        WORK,
+    ),
+    "request-changes": Command(
+        "detent.cli.review_comments:request_changes",
+        "Send work back with all open comments, and run it again in the same session.",
+        WORK,
+    ),
     "answer": Command(
         "detent.cli.task_verbs:answer",
         "Answer the open question of a task, or of a job without a task.",

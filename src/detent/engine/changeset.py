@@ -138,6 +138,8 @@ class ChangeSet:
         found: dict[str, list[Any]] = {RUNS: [], STEPS: [], WAITS: [], SIGNALS: [], CHECKPOINTS: []}
         ended_waits = []
         for (kind, job_id), names in self.parts.items():
+            if kind not in found:
+                continue  # comments have no rows
             now = self.world.parts.get((kind, job_id), {})
             for name in names:
                 if now.get(name) is not None:

@@ -6,11 +6,21 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.commands.lifecycle_commands import LifecycleCommand
 from detent.kernel.commands.limit_commands import LimitCommand
+from detent.kernel.commands.review_commands import (
+    AddComments,
+    CommentCommand,
+    ReopenComment,
+    RequestChanges,
+    ResolveComment,
+)
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.projections import COMMENT_PROJECTIONS
 from detent.kernel.retention import Ending
 from detent.kernel.task_lifecycle import state_names
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
+from detent.store.codec import read_record
+from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
 from detent.task_lifecycles import SHIPPED
@@ -20,6 +30,7 @@ NARROW = frozenset(
     {
         *(c.ClaimJob, c.RecordCheckpoint, c.BeginEffect, c.ReportProgress),
         *(c.AddEvidence, c.OpenSession, c.AttachEvidence, c.ReserveFunds),
+        *(AddComments, ResolveComment, ReopenComment),
     }
 )
 #: Commands that concern a job and its checkpoints only.
@@ -59,6 +70,8 @@ class LoadRequest:
         self.answered_tasks: dict[str, str] = {}
         #: Jobs that are answered without the name of a wait: any earlier answer may be repeated.
         self.answered_jobs: set[str] = set()
+        #: Tasks whose comments are read.
+        self.commented: set[str] = set()
         #: Whether pauses or limits may change.
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         #: Whether lifecycles are installed or removed.
@@ -85,6 +98,8 @@ class LoadRequest:
             self.jobs.add(command.job_id)
         elif isinstance(command, c.TaskCommand):
             self.tasks.add(command.task_id)
+        if isinstance(command, CommentCommand):
+            self.commented.add(command.task_id)
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
@@ -103,7 +118,7 @@ class LoadRequest:
             self.checkpoints.add((command.job_id, command.wait))
         elif isinstance(command, c.AnswerJob):
             self.answered_jobs.add(command.job_id)
-        elif isinstance(command, c.SendEvent):
+        elif isinstance(command, c.SendEvent | RequestChanges):
             self.queued_again.add(command.task_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
@@ -178,6 +193,8 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     _load_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
     _load_parts(tx, world, request)
     _load_failed_subtasks(tx, world)
+    for task in _known_tasks(world, request.commented):
+        _load_comments(tx, world, task)
     return world
 
 
@@ -298,6 +315,15 @@ def _load_failed_subtasks(tx: ReadTransaction, world: World) -> None:
     if failed:
         _load_tasks(tx, world, [name.partition(":")[2] for name in failed])
         _load_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
+
+
+def _load_comments(tx: ReadTransaction, world: World, task: Task) -> None:
+    """Read the comments of a task from its stream: no table has them."""
+    wanted = {event.name for event in COMMENT_PROJECTIONS}
+    for logged in events_of(tx, task.id):
+        if logged.name in wanted:
+            record = read_record(logged)
+            COMMENT_PROJECTIONS[type(record.event)](world, record, record.event)
 
 
 def _signals_failure(world: World, wait: Wait, name: str) -> bool:

@@ -46,6 +46,13 @@ FAILURES: Mapping[str, Code] = {
         "Signals that arrive early are stored, up to a limit.",
         "Send the signal when the job waits for it.",
     ),
+    "too_many_comments": Code(
+        429,
+        5,
+        "The task has too many comments, or the comment has too many replies.",
+        "Their number is limited because every decision about a comment reads all of them.",
+        "Reply to an existing comment, or add another one. Nothing was stored.",
+    ),
     # Invalid
     "invalid_lifecycle": Code(
         422,
@@ -125,6 +132,11 @@ FAILURES: Mapping[str, Code] = {
         "The diff has no file with this path.",
         "The path is misspelt, or the diff does not change the file.",
         "Use a path of the diff, exactly as the review lists it.",
+    ),
+    "unknown_comment": _unknown(
+        "The task has no comment with this id.",
+        "The id is misspelled, or the comment belongs to another task.",
+        "List the comments with `detent comments ID`.",
     ),
     "unknown_webhook": _unknown(
         "There is no webhook with this name.",

@@ -36,6 +36,26 @@ REFUSALS: Mapping[str, Code] = {
         "A change is accepted only for the version that it was made for. Nothing was changed.",
         "Read the object again, then repeat the change.",
     ),
+    "diff_changed": _refused(
+        "The diff under review is not the one that the request names.",
+        "A verdict and a comment apply to one diff, named by its SHA-256. Nothing was changed.",
+        "Review what has changed, then repeat the request with the SHA-256 of the current diff.",
+    ),
+    "no_diff": _refused(
+        "The task has no diff to review.",
+        "None of its runs has left the evidence file changes.diff, or its content was deleted.",
+        "Check the evidence of the task with `detent evidence list ID`.",
+    ),
+    "nothing_requested": _refused(
+        "The request for changes says nothing about what to change.",
+        "It has no comment, and the task has no open comment on a line. Nothing was changed.",
+        "Add a comment on a line, or give a comment with the request.",
+    ),
+    "comment_exists": _refused(
+        "A comment of another author has this id.",
+        "A published draft keeps its id, and an id is used once in a task.",
+        "Save the draft under another id.",
+    ),
     "task_exists": _refused(
         "A task with this id already exists.",
         "An id is never used twice, not even after the task was deleted.",

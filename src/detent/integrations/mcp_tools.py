@@ -41,6 +41,12 @@ OFFERED = (
     "accept_task",
     "reject_task",
     "send_event",
+    "task_comments",
+    "add_comment",
+    "reply_to_comment",
+    "resolve_comment",
+    "reopen_comment",
+    "request_changes",
 )
 LONGEST_WAIT_S = 300
 #: How often a waiting tool looks: soon at first, then less and less often.

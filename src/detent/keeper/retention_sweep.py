@@ -1,7 +1,8 @@
 """Retention: deletes ended work whose retention time is over, and data that nothing refers to.
 
 The time is counted from the entry into the final state. Work is deleted by commands, which leave a
-tombstone; then expired idempotency keys, output of runs and blobs without evidence are deleted.
+tombstone; then expired idempotency keys, output of runs, blobs without evidence, and drafts of
+comments on deleted tasks are deleted.
 `run_directories` deletes files.
 """
 
@@ -32,6 +33,8 @@ BLOB_GRACE_US = DAY_US
 #: The row with the positions at which the last pass over output and blobs ended.
 CURSORS = "retention_cursors"
 ACTOR = Actor("keeper")
+#: Tables with rows of single people about tasks: drafts, seen files, snoozed tasks.
+REVIEWERS_TABLES = ("review_drafts", "viewed_files", "snoozes")
 
 
 class RetentionCounts(NamedTuple):
@@ -59,7 +62,7 @@ def run(core: Core, retention: Retention | None = None) -> int:
     ended = {"outputs": after_output, "blobs": after_blob}
     if ended != {"outputs": "", "blobs": "", **cursors}:
         core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
-    return sum((work, keys, outputs, blobs))
+    return sum((work, keys, outputs, blobs, delete_rows_of_reviewers(core)))
 
 
 def _cursors(core: Core) -> Mapping[str, str]:
@@ -192,6 +195,29 @@ def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tup
     else:
         sizes = [each.size for each in blobs.remove(unused, before)] if unused else []
     return len(sizes), sum(sizes), digests[-1] if len(digests) == MAX_BLOBS else ""
+
+
+def delete_rows_of_reviewers(core: Core) -> int:
+    """Delete what people kept beside the log about tasks that are deleted; returns the number.
+
+    The name of each of these rows begins with the id of its task and a slash.
+    """
+    with core.store.read() as view:
+        rows = {table: list(view.rows(table)) for table in REVIEWERS_TABLES}
+        named = {name.partition("/")[0] for names in rows.values() for name in names}
+        gone = named - {task.id for task, _ in view.tasks(named)} if named else set()
+    old = {
+        table: dict.fromkeys(name for name in names if name.partition("/")[0] in gone)
+        for table, names in rows.items()
+    }
+
+    def forget(tx: WriteTransaction) -> None:
+        for table, names in old.items():
+            tx.put_rows(table, names)
+
+    if gone:
+        core.engine.transaction(forget)
+    return sum(map(len, old.values()))
 
 
 def live_runs(view: ReadTransaction, runs: Collection[Run]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The entities: task, job, run, step, wait, signal, checkpoint, resource. Immutable values.
+"""The entities: task, job, run, step, wait, signal, checkpoint, comment, resource. Immutable.
 
 A database row is an entity, column by column, and so is the fold of a stream of events. They are
 named tuples because the kernel replaces fields more often than anything else, which is four times
@@ -195,6 +195,18 @@ class Checkpoint(NamedTuple):
     step: str | None = None
 
 
+class Comment(NamedTuple):
+    """What decisions need of a comment on a diff. Its text is only in the log.
+
+    No table has it: it is read from the stream of its task for the commands that need it.
+    """
+
+    id: str
+    author: str
+    open: bool = True
+    replies: tuple[str, ...] = ()
+
+
 class Resource(NamedTuple):
     """Something a plan step must hold while it runs: a device, an account, a licence."""
 
@@ -216,7 +228,7 @@ def _replace(entity: Any, /, **changes: Any) -> Any:
     return tuple.__new__(kind, values)
 
 
-ENTITIES = (Task, Job, Run, Step, Wait, Signal, Checkpoint, Resource)
+ENTITIES = (Task, Job, Run, Step, Wait, Signal, Checkpoint, Comment, Resource)
 PLACES = {kind: {name: at for at, name in enumerate(kind._fields)} for kind in ENTITIES}
 for _kind in ENTITIES:
     setattr(_kind, "_replace", _replace)  # noqa: B010 - type checkers must still see the original

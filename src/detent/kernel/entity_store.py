@@ -10,6 +10,8 @@ from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, known
 
 #: The kinds of parts of a job, by the level of the events that change them.
 RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
+#: The kind of the comments of a task, which are its only parts.
+COMMENTS = "comment"
 
 
 NO_LIFECYCLES: TaskLifecycles = {}
@@ -18,7 +20,7 @@ NO_LIFECYCLES: TaskLifecycles = {}
 class EntityStore:
     """Tasks and jobs by id, and the parts of jobs by kind, job id and name.
 
-    Parts are runs, steps, waits, signals and checkpoints.
+    Parts are runs, steps, waits, signals and checkpoints. Comments are parts of a task.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class EntityStore:
         self._used: dict[str, TaskLifecycle] = {} if base is None else base._used
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
-        #: Entities by (kind, job id) and name; None is a part that was removed.
+        #: Entities by (kind, job or task id) and name; None is a part that was removed.
         self.parts: dict[tuple[str, str], dict[str, Any]] = {}
         #: The current plan of a job.
         self.plans: dict[str, Plan] = {}

@@ -117,12 +117,18 @@ def _event(name: str, draft: Draft, task: Task, record: e.Record) -> e.Event:
     return declared(name, draft, task) if make is None else make(draft, task, record)
 
 
-def declared(name: str, draft: Draft, task: Task, comment: str | None = None) -> e.TaskMoved:
+def declared(
+    name: str,
+    draft: Draft,
+    task: Task,
+    comment: str | None = None,
+    diff: str | None = None,
+) -> e.TaskMoved:
     """An event that only the lifecycle's document knows: it may count a round and queue a job."""
     lifecycle = draft.lifecycle(task)
     count = task.rounds + 1 if name in lifecycle.rounds.events else None
     job_id = job_of_task(task.id, task.jobs + 1) if name in lifecycle.queues else None
-    return e.TaskMoved(name, comment, count, job_id)
+    return e.TaskMoved(name, comment, count, job_id, diff)
 
 
 def _queued(draft: Draft, task: Task, record: e.Record) -> e.Event:

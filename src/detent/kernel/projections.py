@@ -1,12 +1,20 @@
-"""The changes of an event beyond its own entity: parts of a job that change with it."""
+"""The changes of an event beyond its own entity: the parts of a job or task that change with it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.kernel import events as e
 from detent.kernel.derived_ids import jobs_of_task
-from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
-from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
+from detent.kernel.entities import Checkpoint, Comment, Run, Signal, Step, Wait
+from detent.kernel.entity_store import (
+    CHECKPOINTS,
+    COMMENTS,
+    RUNS,
+    SIGNALS,
+    STEPS,
+    WAITS,
+    EntityStore,
+)
 from detent.kernel.plan import validate
 from detent.kernel.wait_kinds import POLLS
 
@@ -173,6 +181,39 @@ def _progress(world: EntityStore, record: e.Record, event: e.Event) -> None:
         world.jobs[job.id] = job._replace(lost=0)
 
 
+# ---- comments --------------------------------------------------------------------------------
+
+
+def _comment_added(world: EntityStore, record: e.Record, event: e.CommentAdded) -> None:
+    comment = Comment(event.comment_id, record.actor)
+    world.put_part(COMMENTS, record.stream, comment.id, comment)
+
+
+def _comment_replied(world: EntityStore, record: e.Record, event: e.CommentReplied) -> None:
+    comment: Comment = world.part(COMMENTS, record.stream, event.comment_id)
+    replied = comment._replace(replies=(*comment.replies, event.reply_id))
+    world.put_part(COMMENTS, record.stream, comment.id, replied)
+
+
+def _comment_resolved(world: EntityStore, record: e.Record, event: e.CommentResolved) -> None:
+    comment: Comment = world.part(COMMENTS, record.stream, event.comment_id)
+    world.put_part(COMMENTS, record.stream, comment.id, comment._replace(open=False))
+
+
+def _comment_reopened(world: EntityStore, record: e.Record, event: e.CommentReopened) -> None:
+    comment: Comment = world.part(COMMENTS, record.stream, event.comment_id)
+    world.put_part(COMMENTS, record.stream, comment.id, comment._replace(open=True))
+
+
+#: By event, what it changes in the comments of its task.
+COMMENT_PROJECTIONS: Mapping[type[e.Event], Projection] = {
+    e.CommentAdded: _comment_added,
+    e.CommentReplied: _comment_replied,
+    e.CommentResolved: _comment_resolved,
+    e.CommentReopened: _comment_reopened,
+}
+
+
 # ---- beginnings and ends ---------------------------------------------------------------------
 
 
@@ -216,6 +257,7 @@ def _job_deleted(world: EntityStore, record: e.Record, event: e.JobDeleted) -> N
 
 
 PROJECTIONS: Mapping[type[e.Event], Projection] = {
+    **COMMENT_PROJECTIONS,
     e.RunQueued: _run_queued,
     e.RunSucceeded: _run_succeeded,
     e.RunCancelled: _run_cancelled,

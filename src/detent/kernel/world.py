@@ -11,7 +11,15 @@ from dataclasses import replace
 from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel import lifecycle_document
-from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
+from detent.kernel.entity_store import (
+    CHECKPOINTS,
+    COMMENTS,
+    RUNS,
+    SIGNALS,
+    STEPS,
+    WAITS,
+    EntityStore,
+)
 from detent.kernel.evolve import (
     evolve_job,
     evolve_limits,
@@ -22,7 +30,7 @@ from detent.kernel.evolve import (
 )
 from detent.kernel.projections import PROJECTIONS
 
-__all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
+__all__ = ["CHECKPOINTS", "COMMENTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
 
 
 class World(EntityStore):

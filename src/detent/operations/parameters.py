@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from detent.kernel.decide.comments import LONGEST_TEXT, SIDES
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
@@ -33,6 +34,7 @@ MAX_INTEGER = 2**63 - 1
 SHA256 = "^[0-9a-f]{64}$"
 #: The longest path of a file, which systems and the length of a request limit.
 MAX_PATH = 4_096
+DIGEST_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -143,6 +145,23 @@ INPUTS: Mapping[str, Input] = {
         "The duration, in seconds; without it there is no end", 3_600, least=1, most=MAX_PAUSE_S
     ),
     "reason": _name("The reason, for the record", "no longer wanted"),
+    "comment_id": _name("The id of the comment", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "draft_id": Input(
+        "The id of the draft, chosen by the caller; the published comment has it too",
+        "draft-1",
+        pattern=OWN_ID,
+    ),
+    "reply_to": _name("The id of the comment, for a reply", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "resolved": Input("Whether the run considers the comment resolved; people resolve it", True),
+    "diff": Input(
+        "The SHA-256 of the diff that was reviewed; refused if the task has another diff now",
+        DIGEST_EXAMPLE,
+        shortest=1,
+        longest=64,
+    ),
+    "side": Input("The side of the diff that the lines are on", "after", choices=SIDES),
+    "start": Input("The first line; 0 for the whole file", 3, least=0, most=MAX_INTEGER),
+    "end": Input("The last line; 0 for the whole file", 4, least=0, most=MAX_INTEGER),
     "comment": Input("The review comment; the next run gets it", "Looks good", longest=10_000),
     "event": _name("An event of the task's lifecycle that people may send", "task_cancelled"),
     "seen": Input(
@@ -174,7 +193,6 @@ INPUTS: Mapping[str, Input] = {
     "step": _name("The step from which the new job continues", "build"),
     # reviews
     "path": Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH),
-    "diff": Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256),
     "since": Input("The SHA-256 of an earlier diff of the task", "0" * 64, pattern=SHA256),
     "viewed": Input("Whether the file is marked as viewed", True),
     # a run's own token
@@ -260,6 +278,18 @@ def _webhook_name() -> Input:
     return Input("The name of the webhook", "chat", pattern=f"^{WEBHOOK_NAME.pattern}$")
 
 
+def _comment_text() -> Input:
+    return Input("The text, in Markdown", "Handle the empty list.", longest=LONGEST_TEXT)
+
+
+def _diff_of_task() -> Input:
+    return Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256)
+
+
+def _file_of_diff() -> Input:
+    return Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH)
+
+
 #: The versions that the reviewer saw, for actions on many tasks.
 SEEN = Input(
     "By id, the version of the task that the reviewer saw; refused if it has changed",
@@ -275,6 +305,18 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("accept_many", "seen"): SEEN,
     ("send_event_to_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,
+    ("add_comment", "text"): _comment_text(),
+    ("add_comment", "file"): _file_of_diff(),
+    ("save_draft", "text"): _comment_text(),
+    ("save_draft", "file"): _file_of_diff(),
+    ("reply_to_comment", "text"): _comment_text(),
+    ("own_reply", "text"): _comment_text(),
+    ("review_file", "diff"): _diff_of_task(),
+    ("mark_viewed", "diff"): _diff_of_task(),
+    ("task_comments", "diff"): replace(
+        INPUTS["diff"],
+        meaning="The SHA-256 of the diff in which the places are; by default the one under review",
+    ),
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("The answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(

@@ -13,6 +13,7 @@ from detent import views
 from detent.errors import Refused, TooMany, Unauthorized
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
+from detent.kernel.events import may_count_round
 from detent.kernel.wait_kinds import PEOPLE
 from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
@@ -129,7 +130,7 @@ def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
             "session_id": None if task is None else task.session_id,
             "round": 0 if task is None else task.rounds,
             "budget": _budget(view, task),
-            "comments": [_comment(each) for each in events if each.name == "task_rejected"],
+            "comments": [*filter(None, map(_comment, events))],
             "answers": list(_answers(events)),
             "subtasks": _subtasks(view, task),
         }
@@ -154,13 +155,16 @@ def _budget(view: ReadTransaction, task: Task | None) -> schemas.OwnBudget:
     return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(rejected: LoggedEvent) -> schemas.OwnComment:
-    data = msgspec.json.decode(rejected.data)
+def _comment(logged: LoggedEvent) -> schemas.OwnComment | None:
+    """The comment of a reviewer, if the event has started another round."""
+    data = msgspec.json.decode(logged.data) if logged.data and may_count_round(logged.name) else {}
+    if data.get("round") is None:
+        return None
     return {
         "round": data["round"],
         "comment": data.get("comment"),
-        "by": rejected.actor,
-        "at": views.utc(rejected.at),
+        "by": logged.actor,
+        "at": views.utc(logged.at),
     }
 
 

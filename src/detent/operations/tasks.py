@@ -1,17 +1,19 @@
 """Actions on a task: run, cancel, accept, reject, answer, retry, edit and delete."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
+from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.decide.edit import EDITABLE
 from detent.kernel.entities import Task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
 from detent.submission.options import options_from
 from detent.submission.payload import ARGUMENTS, check_payload
@@ -28,6 +30,30 @@ def _done(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
         raise _with_legal_actions(core, caller, command.task_id, refusal) from None
     task, version = core.task(caller, command.task_id)
     return {"id": task.id, "state": task.state, "version": version, "outcome": outcome}
+
+
+#: How often a verdict is tried again because its job changed without a new diff.
+MAX_TRIES = 3
+
+
+def judge(
+    core: Core,
+    caller: Caller,
+    task_id: str,
+    diff: str | None,
+    order: Callable[[ReviewedDiff | None], c.TaskCommand],
+) -> schemas.Moved:
+    """Carry out a verdict about a diff; refused if another diff is under review."""
+    if diff is None:
+        return _done(core, caller, order(None))
+    for more_tries in reversed(range(MAX_TRIES)):
+        reviewed = reviewed_diff(core, caller, task_id, diff)
+        try:
+            return _done(core, caller, order(reviewed))
+        except Refused as refusal:
+            if refusal.code != "diff_changed" or not more_tries:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> None:
@@ -86,10 +112,20 @@ def cancel_task(
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/accept")
 def accept_task(
-    core: Core, caller: Caller, *, task_id: str, comment: str | None = None, seen: int | None = None
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    comment: str | None = None,
+    seen: int | None = None,
+    diff: str | None = None,
 ) -> schemas.Moved:
     """Accept a task that waits for review."""
-    return _done(core, caller, c.AcceptTask(task_id, comment, seen))
+
+    def order(reviewed: ReviewedDiff | None) -> c.TaskCommand:
+        return c.AcceptTask(task_id, comment, seen, reviewed)
+
+    return judge(core, caller, task_id, diff, order)
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/reject")
@@ -101,9 +137,14 @@ def reject_task(
     comment: str | None = None,
     run: bool = False,
     seen: int | None = None,
+    diff: str | None = None,
 ) -> schemas.Moved:
     """Reject a task, with a comment for the next run."""
-    return _done(core, caller, c.RejectTask(task_id, comment, seen, run))
+
+    def order(reviewed: ReviewedDiff | None) -> c.TaskCommand:
+        return c.RejectTask(task_id, comment, seen, run, reviewed)
+
+    return judge(core, caller, task_id, diff, order)
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/events")
@@ -115,11 +156,16 @@ def send_event(
     event: str,
     comment: str | None = None,
     seen: int | None = None,
+    diff: str | None = None,
 ) -> schemas.Moved:
     """Send a task an event of its lifecycle."""
     if event in OPERATED:
         caller.require(Scope.OPERATE)
-    return _done(core, caller, c.SendEvent(task_id, event, comment, seen))
+
+    def order(reviewed: ReviewedDiff | None) -> c.TaskCommand:
+        return c.SendEvent(task_id, event, comment, seen, reviewed)
+
+    return judge(core, caller, task_id, diff, order)
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")

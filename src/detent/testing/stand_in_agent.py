@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from typing import Any, NoReturn
 
 #: With this marker a total is that of the session and not of the run.
 SINCE: Mapping[str, Any] = {"model_usage_since_last_result": {}}
+#: The id of a comment in the prompt.
+COMMENT_ID = re.compile(r"^Comment \d+ \(id ([^)\s]+)\):", re.MULTILINE)
 FLOOD_LINE = b"all work and no play makes a dull boy\n"
 
 
@@ -243,6 +246,19 @@ class StandIn:
         else:
             file.write_bytes(b"?" * 10_000_000)
 
+    def reply(self, how: Any) -> None:
+        """Reply to every comment: a text by the replies file, `{"http": text}` by the endpoint."""
+        if isinstance(how, str):
+            ids = COMMENT_ID.findall(self.options.prompt)
+            self.reply_lines([json.dumps({"comment": each, "text": how}) for each in ids])
+            return
+        for each in self._send("/api/run/comments")["comments"]:
+            self._send(f"/api/run/comments/{each['id']}/replies", {"text": how["http"]})
+
+    def reply_lines(self, lines: list[str]) -> None:
+        """The replies file, as it is."""
+        Path(os.environ["DETENT_REPLIES_FILE"]).write_text("\n".join(lines))
+
     def summary(self, text: str) -> None:
         Path(os.environ["DETENT_SUMMARY_FILE"]).write_text(text)
 
@@ -264,19 +280,22 @@ class StandIn:
 
     def post(self, request: list[Any]) -> None:
         """Send a request to an endpoint of the run: a path and a body."""
+        path, body = request
+        self.line("system", subtype="posted", answer=self._send(path, body))
+
+    def _send(self, path: str, body: Any = None) -> Any:
         import urllib.request  # slow to import, and most runs do without it
 
-        path, body = request
         asked = urllib.request.Request(
             os.environ["DETENT_URL"] + path,
-            json.dumps(body).encode(),
+            None if body is None else json.dumps(body).encode(),
             {
                 "Authorization": f"Bearer {os.environ['DETENT_TOKEN']}",
                 "Content-Type": "application/json",
             },
         )
         with urllib.request.urlopen(asked, timeout=30) as answer:
-            self.line("system", subtype="posted", answer=json.loads(answer.read()))
+            return json.loads(answer.read())
 
     def echo(self, names: list[str]) -> None:
         """Say what the environment has under these names."""
@@ -309,6 +328,8 @@ STEPS: Mapping[str, Callable[[StandIn, Any], None]] = {
     "exit": StandIn.exit,
     "ask": StandIn.ask,
     "ask_badly": StandIn.ask_badly,
+    "reply": StandIn.reply,
+    "reply_lines": StandIn.reply_lines,
     "summary": StandIn.summary,
     "evidence": StandIn.evidence,
     "write": StandIn.write,

@@ -10,6 +10,7 @@ export type AcceptManyBody = {
 export type AcceptTaskBody = {
   comment?: string | null;
   seen?: number | null;
+  diff?: string | null;
 };
 
 /** The result of a bulk action on one id; state and version are null if it was deleted. */
@@ -33,6 +34,15 @@ export type AddBody = {
   not_before?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   idempotency_key?: string | null;
+};
+
+export type AddCommentBody = {
+  diff: string;
+  file: string;
+  side?: "before" | "after";
+  start: number;
+  end: number;
+  text: string;
 };
 
 /** A task that was submitted with `POST /add` or `POST /enqueue`. */
@@ -98,6 +108,62 @@ export type ChangedFile = {
   added: number;
   removed: number;
   binary: boolean;
+};
+
+/** A comment with its replies. A comment without a place in this diff is outdated. */
+export type Comment = {
+  id: string;
+  author: string;
+  at: string;
+  round: number;
+  state: "open" | "resolved";
+  text: string;
+  anchor: CommentAnchor;
+  place: CommentPlace | null;
+  replies: Array<CommentReply>;
+};
+
+/** What a comment was written for: lines of a file on one side of a diff. `start` and `end` are 0 for a comment on the whole file. */
+export type CommentAnchor = {
+  diff: string;
+  file: string;
+  side: "after" | "before";
+  start: number;
+  end: number;
+  quoted: Array<string>;
+};
+
+/** Where the lines of a comment are in another diff. */
+export type CommentPlace = {
+  file: string;
+  side: "after" | "before";
+  start: number;
+  end: number;
+};
+
+/** `run_id` is the run that replied; null for a reply of a person. */
+export type CommentReply = {
+  id: string;
+  author: string;
+  at: string;
+  text: string;
+  run_id: string | null;
+};
+
+/** What was done with a comment; `reply_id` is the new reply, if one was added. */
+export type Commented = {
+  task_id: string;
+  comment_id: string;
+  reply_id: string | null;
+  outcome: string;
+  version: number;
+};
+
+/** The comments of a task, oldest first, and the drafts of the caller. `diff` is the diff in which the places are; null if the task has none. */
+export type Comments = {
+  diff: string | null;
+  comments: Array<Comment>;
+  drafts: Array<Draft>;
 };
 
 /** `left` is the smallest remaining budget of the task and its ancestors; null: no limit. */
@@ -214,6 +280,25 @@ export type DismissManyBody = {
 
 export type DismissTaskBody = {
   reason?: string | null;
+};
+
+/** A comment that only its author sees; a draft of a reply has no anchor. */
+export type Draft = {
+  id: string;
+  at: string;
+  text: string;
+  reply_to: string | null;
+  anchor: DraftAnchor | null;
+  place: CommentPlace | null;
+};
+
+/** As the anchor of a comment, without the quoted lines. */
+export type DraftAnchor = {
+  diff: string;
+  file: string;
+  side: "after" | "before";
+  start: number;
+  end: number;
 };
 
 /** Whether a worker is draining. */
@@ -727,6 +812,12 @@ export type OwnComment = {
   at: string;
 };
 
+/** The open comments on the work of a run's task, oldest first. */
+export type OwnComments = {
+  diff: string | null;
+  comments: Array<Comment>;
+};
+
 export type OwnEvidence = {
   run_id: string;
   file: string;
@@ -759,6 +850,17 @@ export type OwnQuestionBody = {
   other?: boolean;
   default?: unknown;
   expires_in_s?: number | null;
+};
+
+export type OwnReply = {
+  run_id: string;
+  comment_id: string;
+  reply_id: string;
+};
+
+export type OwnReplyBody = {
+  text: string;
+  resolved?: boolean;
 };
 
 /** The confirmation of a report of the run. */
@@ -845,6 +947,13 @@ export type ProjectCounts = {
 
 export type Projects = {
   items: Array<Project>;
+};
+
+/** The ids of the comments and replies that were published. */
+export type PublishedDrafts = {
+  task_id: string;
+  published: Array<string>;
+  version: number;
 };
 
 export type PutResourceBody = {
@@ -938,6 +1047,7 @@ export type RejectTaskBody = {
   comment?: string | null;
   run?: boolean;
   seen?: number | null;
+  diff?: string | null;
 };
 
 /** The name of what was deleted. */
@@ -962,6 +1072,16 @@ export type Replayed = {
   name: string;
   position: number;
   revived: number;
+};
+
+export type ReplyToCommentBody = {
+  text: string;
+};
+
+export type RequestChangesBody = {
+  comment?: string | null;
+  diff?: string | null;
+  seen?: number | null;
 };
 
 /** A resource, which steps hold while they run. A drained one is given to no further step. */
@@ -1133,6 +1253,22 @@ export type Runs = {
   items: Array<Run>;
 };
 
+export type SaveDraftBody = {
+  text: string;
+  diff?: string | null;
+  file?: string | null;
+  side?: "before" | "after";
+  start?: number;
+  end?: number;
+  reply_to?: string | null;
+};
+
+export type SavedDraft = {
+  task_id: string;
+  draft_id: string;
+  outcome: string;
+};
+
 /** A schedule. It has exactly one of `cron` and `every_s`. */
 export type Schedule = {
   name: string;
@@ -1163,6 +1299,7 @@ export type SendEventBody = {
   event: string;
   comment?: string | null;
   seen?: number | null;
+  diff?: string | null;
 };
 
 export type SendEventToManyBody = {
@@ -1538,6 +1675,7 @@ export interface Operations {
   accept_many: { takes: object & (AcceptManyBody); answers: ActedOn };
   accept_task: { takes: { task_id: string } & (AcceptTaskBody); answers: Moved };
   add: { takes: object & (AddBody); answers: Added };
+  add_comment: { takes: { task_id: string } & (AddCommentBody); answers: Commented };
   answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
@@ -1548,6 +1686,7 @@ export interface Operations {
   create_login_code: { takes: object; answers: LoginCode };
   create_project: { takes: object & (CreateProjectBody); answers: Project };
   create_token: { takes: object & (CreateTokenBody); answers: NewToken };
+  delete_draft: { takes: { task_id: string; draft_id: string }; answers: SavedDraft };
   delete_job: { takes: { job_id: string }; answers: Deleted };
   delete_many: { takes: object & (DeleteManyBody); answers: ActedOn };
   delete_resource: { takes: { name: string }; answers: Removed };
@@ -1594,20 +1733,27 @@ export interface Operations {
   mark_viewed: { takes: { task_id: string } & (MarkViewedBody); answers: Viewed };
   migrate_lifecycle: { takes: { name: string } & (MigrateLifecycleBody); answers: Migrated };
   next_times: { takes: { name: string; count?: number }; answers: Times };
+  own_comments: { takes: object; answers: OwnComments };
   own_evidence: { takes: object & (OwnEvidenceBody); answers: OwnEvidence };
   own_progress: { takes: object & (OwnProgressBody); answers: OwnReport };
   own_question: { takes: object & (OwnQuestionBody); answers: OwnQuestion };
+  own_reply: { takes: { comment_id: string } & (OwnReplyBody); answers: OwnReply };
   own_run: { takes: object; answers: OwnRun };
   own_subtask: { takes: object & (OwnSubtaskBody); answers: Submitted };
   pause: { takes: object & (PauseBody); answers: Limit };
   pause_schedule: { takes: { name: string }; answers: Schedule };
+  publish_drafts: { takes: { task_id: string }; answers: PublishedDrafts };
   put_resource: { takes: { name: string } & (PutResourceBody); answers: Resource };
   put_schedule: { takes: { name: string } & (PutScheduleBody); answers: Schedule };
   put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
   reject_many: { takes: object & (RejectManyBody); answers: ActedOn };
   reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
   remove_lifecycle: { takes: { name: string }; answers: RemovedLifecycle };
+  reopen_comment: { takes: { task_id: string; comment_id: string }; answers: Commented };
   replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
+  reply_to_comment: { takes: { task_id: string; comment_id: string } & (ReplyToCommentBody); answers: Commented };
+  request_changes: { takes: { task_id: string } & (RequestChangesBody); answers: Moved };
+  resolve_comment: { takes: { task_id: string; comment_id: string }; answers: Commented };
   resume: { takes: object & (ResumeBody); answers: Limit };
   resume_many: { takes: object & (ResumeManyBody); answers: ActedOn };
   resume_schedule: { takes: { name: string }; answers: Schedule };
@@ -1624,6 +1770,7 @@ export interface Operations {
   run_many: { takes: object & (RunManyBody); answers: ActedOn };
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
+  save_draft: { takes: { task_id: string; draft_id: string } & (SaveDraftBody); answers: SavedDraft };
   send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
   send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
@@ -1646,6 +1793,7 @@ export interface Operations {
   submit_tasks: { takes: object & (Array<SubmitTaskBody>); answers: SubmittedMany };
   subtasks: { takes: { task_id: string }; answers: Tasks };
   task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
+  task_comments: { takes: { task_id: string; diff?: string }; answers: Comments };
   task_costs: { takes: { task_id: string }; answers: Costs };
   task_events: { takes: { task_id: string; after?: number }; answers: Log };
   task_evidence: { takes: { task_id: string }; answers: EvidenceList };
@@ -1665,6 +1813,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   accept_many: ["POST", "/api/many/accept"],
   accept_task: ["POST", "/api/tasks/{task_id}/accept"],
   add: ["POST", "/add"],
+  add_comment: ["POST", "/api/tasks/{task_id}/comments"],
   answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
@@ -1675,6 +1824,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   create_login_code: ["POST", "/api/login/codes"],
   create_project: ["POST", "/api/projects"],
   create_token: ["POST", "/api/tokens"],
+  delete_draft: ["DELETE", "/api/tasks/{task_id}/drafts/{draft_id}"],
   delete_job: ["DELETE", "/api/jobs/{job_id}"],
   delete_many: ["POST", "/api/many/delete"],
   delete_resource: ["DELETE", "/api/resources/{name}"],
@@ -1721,20 +1871,27 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   mark_viewed: ["PUT", "/api/tasks/{task_id}/review/viewed"],
   migrate_lifecycle: ["POST", "/api/lifecycles/{name}/migrate"],
   next_times: ["GET", "/api/schedules/{name}/next"],
+  own_comments: ["GET", "/api/run/comments"],
   own_evidence: ["POST", "/api/run/evidence"],
   own_progress: ["POST", "/api/run/progress"],
   own_question: ["POST", "/api/run/ask"],
+  own_reply: ["POST", "/api/run/comments/{comment_id}/replies"],
   own_run: ["GET", "/api/run"],
   own_subtask: ["POST", "/api/run/subtasks"],
   pause: ["POST", "/api/pause"],
   pause_schedule: ["POST", "/api/schedules/{name}/pause"],
+  publish_drafts: ["POST", "/api/tasks/{task_id}/publish-drafts"],
   put_resource: ["PUT", "/api/resources/{name}"],
   put_schedule: ["PUT", "/api/schedules/{name}"],
   put_webhook: ["PUT", "/api/webhooks/{name}"],
   reject_many: ["POST", "/api/many/reject"],
   reject_task: ["POST", "/api/tasks/{task_id}/reject"],
   remove_lifecycle: ["DELETE", "/api/lifecycles/{name}"],
+  reopen_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/reopen"],
   replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
+  reply_to_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/replies"],
+  request_changes: ["POST", "/api/tasks/{task_id}/request-changes"],
+  resolve_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/resolve"],
   resume: ["POST", "/api/resume"],
   resume_many: ["POST", "/api/many/resume"],
   resume_schedule: ["POST", "/api/schedules/{name}/resume"],
@@ -1751,6 +1908,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   run_many: ["POST", "/api/many/run"],
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
+  save_draft: ["PUT", "/api/tasks/{task_id}/drafts/{draft_id}"],
   send_event: ["POST", "/api/tasks/{task_id}/events"],
   send_event_to_many: ["POST", "/api/many/events"],
   set_state: ["PUT", "/api/state/{name}"],
@@ -1773,6 +1931,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   submit_tasks: ["POST", "/api/bulk"],
   subtasks: ["GET", "/api/tasks/{task_id}/subtasks"],
   task_at: ["GET", "/api/tasks/{task_id}/at"],
+  task_comments: ["GET", "/api/tasks/{task_id}/comments"],
   task_costs: ["GET", "/api/tasks/{task_id}/costs"],
   task_events: ["GET", "/api/tasks/{task_id}/events"],
   task_evidence: ["GET", "/api/tasks/{task_id}/evidence"],

@@ -1,7 +1,8 @@
 """The commands that the kernel decides, as values, by topic.
 
-All names are exported here, except those of pauses and limits, which are in `limit_commands`, and
-of installed lifecycles, which are in `lifecycle_commands`.
+All names are exported here, except those of pauses and limits, which are in `limit_commands`, of
+installed lifecycles, which are in `lifecycle_commands`, and of comments, which are in
+`review_commands`.
 """
 
 from detent.kernel.commands.clients import (

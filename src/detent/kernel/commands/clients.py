@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from detent.kernel.commands.command_types import JobCommand, TaskCommand
+from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.frozen_value import value
 
 
@@ -113,6 +114,8 @@ class AcceptTask(TaskCommand):
     comment: str | None = None
     #: The version of the task that the reviewer saw. If it has changed, the command is refused.
     seen: int | None = None
+    #: The diff that the reviewer saw. If there may be another one, the command is refused.
+    diff: ReviewedDiff | None = None
 
 
 @value
@@ -123,6 +126,7 @@ class RejectTask(TaskCommand):
     comment: str | None = None
     seen: int | None = None
     run: bool = False
+    diff: ReviewedDiff | None = None
 
 
 @value
@@ -134,6 +138,7 @@ class SendEvent(TaskCommand):
     comment: str | None = None
     #: The version of the task that the sender saw. If it has changed, the command is refused.
     seen: int | None = None
+    diff: ReviewedDiff | None = None
 
 
 @value

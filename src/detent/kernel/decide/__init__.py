@@ -9,8 +9,10 @@ from typing import Any
 from detent.kernel import commands as c
 from detent.kernel.commands import lifecycle_commands
 from detent.kernel.commands import limit_commands as lc
+from detent.kernel.commands import review_commands as rc
 from detent.kernel.couplings import COUPLINGS
 from detent.kernel.decide import (
+    comments,
     control,
     declared_events,
     edit,
@@ -74,6 +76,10 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.EndHold: timers.end_hold,
     c.CheckTask: timers.check_task,
     c.FireTimer: declared_events.fire_timer,
+    rc.AddComments: comments.add_comments,
+    rc.ResolveComment: comments.resolve_comment,
+    rc.ReopenComment: comments.reopen_comment,
+    rc.RequestChanges: comments.request_changes,
     lc.SetPause: limits.set_pause,
     lc.EndPause: limits.end_pause,
     lc.ExpirePause: limits.expire_pause,

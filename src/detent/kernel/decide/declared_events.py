@@ -6,7 +6,7 @@ from detent.errors import Forbidden, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import control, review
-from detent.kernel.decide.guards import not_its_own, not_over_a_question, refusal, seen
+from detent.kernel.decide.guards import not_its_own, not_over_a_question, refusal, same_diff, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.lifecycle import Row
@@ -18,10 +18,10 @@ from detent.kernel.transitions import cancellation
 COMMANDS: Mapping[str, Callable[[Draft, c.SendEvent], object]] = {
     "task_queued": lambda draft, sent: control.queue_task(draft, c.QueueTask(sent.task_id)),
     "task_accepted": lambda draft, sent: review.accept_task(
-        draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen)
+        draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen, sent.diff)
     ),
     "task_rejected": lambda draft, sent: review.reject_task(
-        draft, c.RejectTask(sent.task_id, sent.comment, sent.seen)
+        draft, c.RejectTask(sent.task_id, sent.comment, sent.seen, diff=sent.diff)
     ),
     "task_retried": lambda draft, sent: control.retry_task(draft, c.RetryTask(sent.task_id)),
     "task_resumed": lambda draft, sent: control.resume_task(draft, c.ResumeTask(sent.task_id)),
@@ -43,7 +43,8 @@ def send_event(draft: Draft, command: c.SendEvent) -> str:
         seen(draft, task, command.seen)
         _may_send(draft, task, row)
         _rounds_left(draft, task, command.event)
-        draft.emit(task.id, declared(command.event, draft, task, command.comment))
+        diff = same_diff(draft, task, command.diff)
+        draft.emit(task.id, declared(command.event, draft, task, command.comment, diff))
     return draft.task(task.id).state
 
 
@@ -56,10 +57,15 @@ def _row(draft: Draft, task: Task, event: str) -> Row:
     raise refusal(draft, task, event)
 
 
+def people_of(row: Row) -> list[str]:
+    """The people who may send the event of this row: `person` for all, or `person:NAME`."""
+    senders = row.who.split(", ")
+    return [each for each in senders if each == "person" or each.startswith("person:")]
+
+
 def _may_send(draft: Draft, task: Task, row: Row) -> None:
     """Refuse an event that no person, or only others, may send. The owner's name is `person`."""
-    senders = row.who.split(", ")
-    people = [each for each in senders if each == "person" or each.startswith("person:")]
+    senders, people = row.who.split(", "), people_of(row)
     if row.event in TASK_EVENTS or not people:
         raise Refused(
             f"{row.event} is sent by {row.who} alone, not by people.",

@@ -3,6 +3,7 @@
 from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
+from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.predicates import failed_dependencies
@@ -72,6 +73,20 @@ def seen(draft: Draft, task: Task, version: int | None) -> None:
             code="version_conflict",
             hint="Show the task again and review its current version.",
         )
+
+
+def same_diff(draft: Draft, task: Task, reviewed: ReviewedDiff | None) -> str | None:
+    """Return the SHA-256 of the reviewed diff; refuse if the task may have another diff now."""
+    if reviewed is None:
+        return None
+    job_id = task.job_id or ""
+    if (reviewed.job_id, reviewed.job_version) != (job_id, draft.versions.get(job_id, 0)):
+        raise Refused(
+            f"Task {task.id} has new results: the diff {reviewed.sha256} was reviewed.",
+            code="diff_changed",
+            details={"reviewed": reviewed.sha256},
+        )
+    return reviewed.sha256
 
 
 def refusal(draft: Draft, task: Task, event: str) -> Refused:

@@ -7,7 +7,7 @@ from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide.control import queue_task
-from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
+from detent.kernel.decide.guards import not_its_own, not_over_a_question, same_diff, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.outcome_rules import round_limit
@@ -26,7 +26,8 @@ def accept_task(draft: Draft, command: c.AcceptTask) -> None:
     not_its_own(draft, task, "accept it")
     not_over_a_question(task)
     seen(draft, task, command.seen)
-    draft.emit(task.id, e.TaskAccepted(command.comment))
+    diff = same_diff(draft, task, command.diff)
+    draft.emit(task.id, e.TaskAccepted(command.comment, diff))
 
 
 def reject_task(draft: Draft, command: c.RejectTask) -> None:
@@ -34,7 +35,8 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
     not_its_own(draft, task, "reject it")
     not_over_a_question(task)
     seen(draft, task, command.seen)
-    draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment))
+    diff = same_diff(draft, task, command.diff)
+    draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment, diff))
     _rounds_left(draft, task)
     if command.run:
         queue_task(draft, c.QueueTask(task.id))

@@ -14,6 +14,7 @@ from detent.kernel.events.record import EVENTS as EVENTS
 from detent.kernel.events.record import Event as Event
 from detent.kernel.events.record import Record as Record
 from detent.kernel.events.record import level_of as level_of
+from detent.kernel.events.record import may_count_round as may_count_round
 from detent.kernel.events.run import *  # noqa: F403
 from detent.kernel.events.step import *  # noqa: F403
 from detent.kernel.events.task import *  # noqa: F403

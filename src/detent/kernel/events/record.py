@@ -42,6 +42,14 @@ def level_of(name: str) -> str:
     return "task" if name.startswith("task_") else ""
 
 
+def may_count_round(name: str) -> bool:
+    """Whether an event with this name may have counted a round; its field `round` says so.
+
+    That is `task_rejected`, or an event that only a document of a lifecycle declares.
+    """
+    return name == "task_rejected" or (name not in EVENTS and level_of(name) == "task")
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def event(level: str, version: int = 1) -> Callable[[E], E]:
     """Declare an event type; its name is the class name in snake case."""

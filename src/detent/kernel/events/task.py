@@ -89,13 +89,19 @@ class TaskCancelled(Event):
 
 @event("task")
 class TaskAccepted(Event):
+    """`diff` is the SHA-256 of the diff that was reviewed, if the reviewer named one."""
+
     comment: str | None = None
+    diff: str | None = None
 
 
 @event("task")
 class TaskRejected(Event):
+    """`diff` is the SHA-256 of the diff that was reviewed, if the reviewer named one."""
+
     round: int
     comment: str | None = None
+    diff: str | None = None
 
 
 @event("task")
@@ -103,13 +109,14 @@ class TaskMoved(Event):
     """A transition whose event only the document of the lifecycle declares.
 
     In the log it has the declared name. `round` is the number of the round that it counts, `job_id`
-    the new job that it calls for.
+    the new job that it calls for, `diff` the SHA-256 of the diff that was reviewed.
     """
 
     name: str  # type: ignore[misc]  # of the instance: every other event has the name of its class
     comment: str | None = None
     round: int | None = None
     job_id: str | None = None
+    diff: str | None = None
 
 
 @event("task")
@@ -137,6 +144,46 @@ class TaskAnswered(Event):
     answer: Any
     question: str
     outcome: str = "answered"
+
+
+@event("task")
+class CommentAdded(Event):
+    """A comment on lines of a diff, or on a whole file of it (`start` and `end` are 0).
+
+    `diff` is the SHA-256 of the diff, and `run_id` the run that produced it. `quoted` has the lines
+    that the comment is about, `round` the number of rounds at that time.
+    """
+
+    comment_id: str
+    diff: str
+    run_id: str
+    file: str
+    side: str
+    start: int
+    end: int
+    quoted: tuple[str, ...]
+    text: str
+    round: int = 0
+
+
+@event("task")
+class CommentReplied(Event):
+    """`run_id` is the run that replied; None for a reply of a person."""
+
+    comment_id: str
+    reply_id: str
+    text: str
+    run_id: str | None = None
+
+
+@event("task")
+class CommentResolved(Event):
+    comment_id: str
+
+
+@event("task")
+class CommentReopened(Event):
+    comment_id: str
 
 
 @event("task")

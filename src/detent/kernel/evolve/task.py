@@ -209,6 +209,15 @@ def _subtask_settled(
     )
 
 
+@on(e.CommentAdded)
+@on(e.CommentReplied)
+@on(e.CommentResolved)
+@on(e.CommentReopened)
+def _commented(task: Task, event: e.Event, at: int, state: str) -> Task:
+    """Comments are not fields of the task: `projections` keeps what decisions need of them."""
+    return task
+
+
 @on(e.TaskImported)
 def _task_imported(task: Task, event: e.TaskImported, at: int, state: str) -> Task:
     return task

@@ -1,4 +1,4 @@
-// The diff of a review: its files with a tree beside them, the ways to look at it, and its keys.
+// The diff of a review: its files with a tree beside them, its views, and its keys.
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { call } from "../../api/call";
 import { useRead } from "../../api/hooks";

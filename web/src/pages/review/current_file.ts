@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 /** How far below the top of the window a file counts as reached. */
 const TOP_PX = 80;
 /** What a reader does to scroll. */
-const BY_HAND = ["wheel", "touchmove", "pointerdown"] as const;
+const SCROLL_EVENTS = ["wheel", "touchmove", "pointerdown"] as const;
 
 const sections = () => document.querySelectorAll<HTMLElement>("section.review-file");
 
@@ -34,15 +34,15 @@ export function useCurrentFile(count: number): [number, (index: number) => void]
     const scroll = () => {
       frame ||= requestAnimationFrame(look);
     };
-    const byHand = () => {
+    const readerScrolls = () => {
       gone.current = false;
     };
     addEventListener("scroll", scroll, { passive: true });
-    for (const name of BY_HAND) addEventListener(name, byHand, { passive: true });
+    for (const name of SCROLL_EVENTS) addEventListener(name, readerScrolls, { passive: true });
     return () => {
       cancelAnimationFrame(frame);
       removeEventListener("scroll", scroll);
-      for (const name of BY_HAND) removeEventListener(name, byHand);
+      for (const name of SCROLL_EVENTS) removeEventListener(name, readerScrolls);
     };
   }, []);
   const goTo = useCallback(

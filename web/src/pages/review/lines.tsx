@@ -175,7 +175,7 @@ function splitLine(row: LineRow, props: LinesProps, reachable: boolean): ReactNo
   );
 }
 
-const SAID = { added: ", added", removed: ", removed", context: "" };
+const KIND_WORDS = { added: ", added", removed: ", removed", context: "" };
 
 function numberOf(line: ReviewLine, side: Side, path: string, reachable: boolean): ReactNode {
   const number = side === "before" ? line.before : line.after;
@@ -184,7 +184,7 @@ function numberOf(line: ReviewLine, side: Side, path: string, reachable: boolean
       side={side}
       line={number!}
       path={path}
-      said={SAID[line.kind]}
+      kind={KIND_WORDS[line.kind]}
       reachable={reachable}
     />
   );
@@ -194,11 +194,11 @@ interface NumberProps {
   side: Side;
   line: number;
   path: string;
-  said: string;
+  kind: string;
   reachable: boolean;
 }
 
-function LineNumber({ side, line, path, said, reachable }: NumberProps) {
+function LineNumber({ side, line, path, kind, reachable }: NumberProps) {
   const review = useReview();
   if (!review.sides.includes(side)) return line;
   const pick = (event: MouseEvent) => review.select(path, side, line, event.shiftKey);
@@ -219,7 +219,7 @@ function LineNumber({ side, line, path, said, reachable }: NumberProps) {
       data-side={side}
       data-line={line}
       tabIndex={reachable ? 0 : -1}
-      aria-label={`Line ${line}${said}`}
+      aria-label={`Line ${line}${kind}`}
       onClick={pick}
       onKeyDown={step}
     >

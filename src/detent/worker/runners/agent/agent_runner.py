@@ -16,8 +16,12 @@ from detent.app.values import storable
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
+from detent.kernel.commands import review_commands as rc
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
+from detent.operations.comment_threads import Thread
+from detent.operations.reviewed_diff import CHANGES
+from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
 from detent.worker import run_outcome
@@ -40,12 +44,12 @@ from detent.worker.runners.agent.exit_status import End, end_of
 from detent.worker.runners.agent.launch import IssueToken, Setting
 from detent.worker.runners.agent.output_parser import Reader
 from detent.worker.runners.agent.prompt import opening
+from detent.worker.runners.agent.reply_file import replies_in
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
 from detent.worker.workspaces import WORKTREE
 
 KEEP, GO_ON = "keep", "go on"
-CHANGES = "changes.diff"
 MAX_RESULT = 200_000
 
 
@@ -86,6 +90,7 @@ class AgentRun:
         """Execute the run and report its end."""
         with self.client.read() as view:
             past = past_of(view, self.run)
+        past = past._replace(comments=self._open_comments())
         kept = past.latest("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
             return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
@@ -96,6 +101,13 @@ class AgentRun:
         self.setting.prepare()
         prompt = fill_template(self.runner.prompt, self.run.payload, past.title)
         return self._reported(self._worked(prompt, past, budget))
+
+    def _open_comments(self) -> tuple[Thread, ...]:
+        """The open comments on the work of the task; a plan step does not get them."""
+        task = self.run.held.task
+        if task is None or self.run.step is not None:
+            return ()
+        return tuple(open_threads(self.setting.core.store, task.id)[1])
 
     def _reserved(self) -> int | None:
         """Reserve the amount that the agent may spend; no other run of the tree can reserve it."""
@@ -175,6 +187,7 @@ class AgentRun:
         if self.run.stopped is not None:
             return self._failed(end)  # the reason of the stop counts, whatever is returned here
         question = self._question()
+        self._reply()
         self._keep_evidence()
         if self.failure is not None:
             raise self.failure
@@ -217,6 +230,21 @@ class AgentRun:
         with self.client.read() as view:
             reported = recorded_question(view, self.grant.job_id, self.run_id)
         return found if reported is None else found._replace(asked=asked_from(reported))
+
+    def _reply(self) -> None:
+        """Record the replies that the agent has written to its file."""
+        task, written = self.run.held.task, replies_in(self.run.files)
+        for problem in written.problems:
+            self._note(problem)
+        if task is None:
+            return
+        for number, each in enumerate(written.replies, 1):
+            reply = rc.NewReply(each.comment_id, f"{self.run_id}-{number}", each.text)
+            command = rc.AddComments(task.id, replies=(reply,), run_id=self.run_id)
+            try:
+                self.client.execute(command, self.grant, self.run.held.expired)
+            except DetentError as error:
+                self._note(f"the reply to comment {each.comment_id} was not recorded: {error}")
 
     def _keep_evidence(self) -> None:
         workspace = self.setting.workspace

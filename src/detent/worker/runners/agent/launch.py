@@ -22,6 +22,7 @@ from detent.server_file import read_live
 from detent.worker.active_run import ActiveRun
 from detent.worker.runners.agent.agent_files import QUESTION, SUMMARY
 from detent.worker.runners.agent.prompt import as_argument, too_long
+from detent.worker.runners.agent.reply_file import REPLIES
 from detent.worker.runners.command_runner import variables
 from detent.worker.sandbox import confined
 from detent.worker.workspaces import (
@@ -138,6 +139,7 @@ class Setting:
             **variables(self.run, str(self.workspace.work)),
             "DETENT_QUESTION_FILE": str(files.path / QUESTION),
             "DETENT_SUMMARY_FILE": str(files.path / SUMMARY),
+            "DETENT_REPLIES_FILE": str(files.path / REPLIES),
             "DETENT_SESSION_ID": session_id,
             "TMPDIR": str(files.directory("tmp")),
         }

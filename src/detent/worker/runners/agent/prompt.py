@@ -6,6 +6,7 @@ Pure: values in, text out.
 import json
 from collections.abc import Callable, Mapping
 
+from detent.worker.runners.agent.review_message import review_message
 from detent.worker.runners.agent.session_history import Moment, Past
 
 #: The maximum length of one argument on Linux, with a margin.
@@ -25,13 +26,26 @@ in this session with the answer. Add "other": true if the person may also answer
 
 
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:
-    """The first prompt of a run. A reviewer's comment comes before everything else."""
-    rejection = past.latest("rejection")
-    first = [] if rejection is None else [described(rejection)]
+    """The first prompt of a run. What reviewers say comes before everything else."""
+    first = _review(past, resumed=resumed)
     news = [described(each) for each in past.news if each.kind != "rejection"]
     if resumed:
         return "\n\n".join([*first, *filter(None, news)] or [GO_ON])
     return "\n\n".join([*first, prompt, *_history(past), RULES])
+
+
+def _review(past: Past, *, resumed: bool) -> list[str]:
+    """The reviewer's comment, then all open comments on lines if the session lacks one of them."""
+    rejection = past.latest("rejection")
+    shown = [] if rejection is None or _says_nothing(rejection, past) else [described(rejection)]
+    if not resumed or rejection is not None or past.latest("comment") is not None:
+        shown.append(review_message(past.comments))
+    return list(filter(None, shown))
+
+
+def _says_nothing(rejection: Moment, past: Past) -> bool:
+    """Whether the work was rejected without a comment, and comments on lines say what is wrong."""
+    return not rejection.text and bool(past.comments)
 
 
 def _history(past: Past) -> list[str]:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.kernel.entities import Task
+from detent.kernel.events import may_count_round
+from detent.operations.comment_threads import Thread
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
 from detent.store.types import LoggedEvent, Query
@@ -36,6 +38,8 @@ class Past(NamedTuple):
     news: tuple[Moment, ...]
     moments: tuple[Moment, ...]
     title: str = ""
+    #: The open comments on the work.
+    comments: tuple[Thread, ...] = ()
 
     def latest(self, kind: str) -> Moment | None:
         """The latest moment of a kind."""
@@ -101,7 +105,7 @@ class _Moments:
         return tuple(self.moments[self.news_from :]), tuple(self.moments)
 
     def read(self, logged: LoggedEvent) -> None:
-        act = READERS.get(logged.name)
+        act = READERS.get(logged.name) or (_declared if may_count_round(logged.name) else None)
         if act is not None and not self.over and logged.data:
             act(self, logged.subject or "", msgspec.json.decode(logged.data))
 
@@ -130,10 +134,22 @@ class _Moments:
     def rejected(self, data: Mapping[str, Any]) -> None:
         self.moments.append(Moment("rejection", data.get("comment") or ""))
 
+    def commented(self, data: Mapping[str, Any]) -> None:
+        """A person has commented on a line, or replied to a comment."""
+        if data.get("reply_id") is None or data["run_id"] is None:
+            self.moments.append(Moment("comment"))
+
     def begun_again(self) -> None:
         """A person starts it from the beginning; a reviewer's comment still applies."""
-        self.moments = [each for each in self.moments if each.kind == "rejection"]
+        kept = ("rejection", "comment")
+        self.moments = [each for each in self.moments if each.kind in kept]
         self.news_from = 0
+
+
+def _declared(moments: _Moments, _: str, data: Mapping[str, Any]) -> None:
+    """An event that the document of the lifecycle declares: a rejection if it counts a round."""
+    if data.get("round") is not None:
+        moments.rejected(data)
 
 
 READERS: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
@@ -147,5 +163,7 @@ READERS: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
     "wait_completed": lambda moments, _, data: moments.wait_over(data["wait"], data),
     "wait_ended": lambda moments, name, data: moments.wait_over(name, data),
     "task_rejected": lambda moments, _, data: moments.rejected(data),
+    "comment_added": lambda moments, _, data: moments.commented(data),
+    "comment_replied": lambda moments, _, data: moments.commented(data),
     "task_retried": lambda moments, _name, _data: moments.begun_again(),
 }

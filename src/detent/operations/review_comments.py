@@ -1,0 +1,221 @@
+"""Comments on lines of a diff: list them, add one, reply, resolve, reopen."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from detent.errors import Invalid, Refused
+from detent.ids import new_id
+from detent.kernel.commands import review_commands as rc
+from detent.kernel.decide.comments import SIDES
+from detent.operations import schemas
+from detent.operations.comment_threads import comment_schema, placed, threads_of
+from detent.operations.context import Core
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.review_draft_rows import draft_schemas
+from detent.operations.reviewed_diff import StoredDiff, diff_under_review, diffs_of, read_diff
+from detent.review.comment_places import Anchor
+from detent.review.unified_diff import Side
+
+#: The maximum number of lines that a comment can be about, and how much of each is quoted.
+MAX_LINES = 500
+LONGEST_QUOTE = 2_000
+MAX_LISTED = 20
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/comments")
+def task_comments(
+    core: Core, caller: Caller, *, task_id: str, diff: str | None = None
+) -> schemas.Comments:
+    """List the comments on a task's diff with their places in it, and the caller's drafts."""
+    core.task(caller, task_id)
+    with core.store.read() as view:
+        known = diffs_of(view, task_id)
+        threads = threads_of(view, task_id)
+        rows = view.rows("review_drafts")
+    shown = _shown_diff(known, diff)
+    return {
+        "diff": shown,
+        "comments": [comment_schema(each) for each in placed(core.store, threads, shown)],
+        "drafts": draft_schemas(core.store, rows, task_id, caller.name, threads, shown),
+    }
+
+
+def _shown_diff(known: list[StoredDiff], named: str | None) -> str | None:
+    digests = [each.sha256 for each in known]
+    if named is None:
+        return digests[-1] if digests else None
+    if named not in digests:
+        raise Invalid(
+            f"diff must be the SHA-256 of a diff of this task, not {named!r}.",
+            field="diff",
+            given=named,
+            allowed=digests[-MAX_LISTED:],
+        )
+    return named
+
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/comments", status=201)
+def add_comment(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    diff: str,
+    file: str,
+    side: str = "after",
+    start: int,
+    end: int,
+    text: str,
+) -> schemas.Commented:
+    """Comment on lines of the diff under review, or on a whole file of it."""
+    lines = Lines(diff, file, side, start, end)
+    found, anchor = anchor_from(core, caller, task_id, lines)
+    comment = new_comment(new_id(), found.run_id, anchor, text)
+    core.engine.do(rc.AddComments(task_id, (comment,)), caller.actor)
+    return _commented(core, caller, task_id, comment.id, "added")
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/comments/{comment_id}/replies", status=201)
+def reply_to_comment(
+    core: Core, caller: Caller, *, task_id: str, comment_id: str, text: str
+) -> schemas.Commented:
+    """Reply to a comment."""
+    core.task(caller, task_id)
+    reply = rc.NewReply(comment_id, new_id(), text)
+    core.engine.do(rc.AddComments(task_id, replies=(reply,)), caller.actor)
+    return _commented(core, caller, task_id, comment_id, "replied", reply.id)
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/comments/{comment_id}/resolve")
+def resolve_comment(
+    core: Core, caller: Caller, *, task_id: str, comment_id: str
+) -> schemas.Commented:
+    """Mark a comment as resolved; it is not sent to the agent any more."""
+    core.task(caller, task_id)
+    outcome = core.engine.do(rc.ResolveComment(task_id, comment_id), caller.actor)
+    return _commented(core, caller, task_id, comment_id, outcome)
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/comments/{comment_id}/reopen")
+def reopen_comment(
+    core: Core, caller: Caller, *, task_id: str, comment_id: str
+) -> schemas.Commented:
+    """Mark a resolved comment as open again."""
+    core.task(caller, task_id)
+    outcome = core.engine.do(rc.ReopenComment(task_id, comment_id), caller.actor)
+    return _commented(core, caller, task_id, comment_id, outcome)
+
+
+def _commented(
+    core: Core,
+    caller: Caller,
+    task_id: str,
+    comment_id: str,
+    outcome: str,
+    reply_id: str | None = None,
+) -> schemas.Commented:
+    _, version = core.task(caller, task_id)
+    return {
+        "task_id": task_id,
+        "comment_id": comment_id,
+        "reply_id": reply_id,
+        "outcome": outcome,
+        "version": version,
+    }
+
+
+def new_comment(comment_id: str, run_id: str, anchor: Anchor, text: str) -> rc.NewComment:
+    """The comment of a command, from its parts."""
+    lines = (anchor.file, anchor.side, anchor.start, anchor.end, tuple(anchor.quoted))
+    return rc.NewComment(comment_id, anchor.diff, run_id, *lines, text)
+
+
+# ---- the lines of a comment ------------------------------------------------------------------
+
+
+class Lines(NamedTuple):
+    """Lines of a file of a diff, as a request names them."""
+
+    diff: str
+    file: str
+    side: str
+    start: int
+    end: int
+
+
+def anchor_from(
+    core: Core, caller: Caller, task_id: str, given: Lines
+) -> tuple[StoredDiff, Anchor]:
+    """The diff under review, and the anchor with the lines that it quotes, if they exist."""
+    if given.side not in SIDES:
+        raise Invalid(
+            f"side must be before or after, not {given.side!r}.",
+            field="side",
+            given=given.side,
+            allowed=SIDES,
+        )
+    found = diff_under_review(core, caller, task_id, given.diff)
+    diff = read_diff(core.store, found.sha256)
+    if diff is None:
+        raise Refused(f"The content of the diff of task {task_id} was deleted.", code="no_diff")
+    file = diff.file(given.file)
+    if file is None:
+        paths = [each.path for each in diff.files]
+        raise Invalid(
+            f"The diff has no file {given.file!r}.",
+            field="file",
+            given=given.file,
+            allowed=paths[:MAX_LISTED],
+        )
+    side: Side = "before" if given.side == "before" else "after"
+    quoted = _quoted(file.lines(side), given)
+    return found, Anchor(given.diff, given.file, side, given.start, given.end, quoted)
+
+
+def _quoted(shown: Mapping[int, str], given: Lines) -> tuple[str, ...]:
+    """The lines that the comment is about; refused if the diff does not show one of them."""
+    if given.start == given.end == 0:
+        return ()
+    for name, number in (("start", given.start), ("end", given.end)):
+        if number not in shown:
+            raise _not_shown(given, name, number, _ranges(shown))
+    if not 0 <= given.end - given.start < MAX_LINES:
+        form = f"start <= end, and at most {MAX_LINES} lines"
+        raise Invalid(
+            f"A comment must be about {form}; not {given.start} to {given.end}.",
+            field="end",
+            given=given.end,
+            allowed=(form,),
+        )
+    numbers = range(given.start, given.end + 1)
+    hidden = [number for number in numbers if number not in shown]
+    if hidden:
+        raise _not_shown(given, "start", hidden[0], _ranges(shown))
+    return tuple(shown[number][:LONGEST_QUOTE] for number in numbers)
+
+
+def _not_shown(given: Lines, name: str, number: int, ranges: list[str]) -> Invalid:
+    whole = "0 and 0 for a comment on the whole file"
+    listed = ", ".join(ranges[:MAX_LISTED])
+    lines = f"It shows the lines {listed}." if ranges else "It shows no lines of it."
+    return Invalid(
+        f"Line {number} of {given.file!r} is not in the diff on the side {given.side}. {lines}",
+        field=name,
+        given=number,
+        allowed=(*ranges[:MAX_LISTED], whole),
+        hint=f"Comment on lines that the diff shows, or give start and end as {whole}.",
+    )
+
+
+def _ranges(numbers: Iterable[int]) -> list[str]:
+    """Line numbers as ranges, such as `3-7`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return [f"{first}-{last}" if first < last else str(first) for first, last in found]
