@@ -28,7 +28,7 @@ def leave(run: detent.Run, diffs: list, tests: dict | None = None, **_: object) 
     count.write_text(str(at + 1))
     run.evidence("changes.diff", diffs[min(at, len(diffs) - 1)])
     if tests:
-        run.evidence("test-results.json", tests, kind="test_result")
+        run.evidence("test-results.json", tests)
     return {"summary": "I changed what you asked for, see `code`."}
 """
 

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type Problem, request } from "../../api/call";
 import type { Evidence, Review } from "../../api/schema";
 import { Link, linkTo } from "../../router";
-import { dollars, plain, plural, shown, words } from "../../text";
+import { bytes, dollars, plain, plural, shown, words } from "../../text";
 import { duration } from "../../time";
 import { addressOf } from "../../ui/evidence";
 import { StateMark } from "../../ui/state";
@@ -44,7 +44,7 @@ function Criteria({ value }: { value: unknown }) {
   if (!all.length) return null;
   return (
     <>
-      <h3>Acceptance criteria</h3>
+      <h2>Acceptance criteria</h2>
       <ul className="criteria">
         {all.map((each) => (
           <li key={shown(each)}>
@@ -128,10 +128,25 @@ function Payload({ value }: { value: unknown }) {
         <div key={name}>
           <dt>{plain(words(name))}</dt>
           <dd>
-            {typeof field === "string" ? <Prose text={field} /> : <code>{shown(field)}</code>}
+            <Field value={field} />
           </dd>
         </div>
       ))}
     </dl>
+  );
+}
+
+/** Longer values are opened by the reader, so that the files stay in reach. */
+const MAX_OPEN = 2_000;
+
+function Field({ value }: { value: unknown }) {
+  const text = shown(value);
+  const content = typeof value === "string" ? <Prose text={value} /> : <code>{text}</code>;
+  if (text.length <= MAX_OPEN) return content;
+  return (
+    <details>
+      <summary>{bytes(text.length)} of text</summary>
+      {content}
+    </details>
   );
 }

@@ -205,7 +205,7 @@ function useLoader(
   since: string | null,
   files: readonly DiffFile[],
 ): FileLoader {
-  return useMemo(() => {
+  const loader = useMemo(() => {
     const read = (path: string) =>
       since
         ? call("review_between", { task_id, since, path })
@@ -216,6 +216,8 @@ function useLoader(
       rest.map((file) => file.path),
     );
   }, [task_id, diff, since, files]);
+  useEffect(() => loader.start(), [loader]);
+  return loader;
 }
 
 /** The files that the caller has viewed in this diff, and how to mark one. */

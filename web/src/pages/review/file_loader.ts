@@ -23,6 +23,11 @@ export class FileLoader {
     private readonly background: string[],
   ) {}
 
+  /** Load files, also if none is in view yet. */
+  start(): void {
+    this.next();
+  }
+
   /** The file comes into view: load it before the others. */
   want(path: string): void {
     if (this.started.has(path)) return;

@@ -107,12 +107,12 @@ function Head({ file, open, viewed, notes }: Props) {
       >
         <span aria-hidden="true">{open ? "▾" : "▸"}</span>
       </button>
-      <h3 className="file-path">
+      <h2 className="file-path">
         {file.old_path && file.old_path !== file.path && (
           <span className="faint">{plain(file.old_path)} → </span>
         )}
         {plain(file.path)}
-      </h3>
+      </h2>
       <span className="file-facts">
         {factsOf(file).map((fact) => (
           <span key={fact} className="tag">

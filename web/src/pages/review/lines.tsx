@@ -184,7 +184,7 @@ function numberOf(line: ReviewLine, side: Side, path: string, reachable: boolean
       side={side}
       line={number!}
       path={path}
-      kind={KIND_WORDS[line.kind]}
+      kind={KIND_WORDS[line.kind] || (side === "before" ? ", before" : "")}
       reachable={reachable}
     />
   );

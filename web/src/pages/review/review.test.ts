@@ -148,6 +148,18 @@ describe("files", () => {
     const files = ["__proto__/constructor", "../x", "/abs", "a//b"].map(file);
     expect(inTreeOrder(files).length).toBe(4);
   });
+  test("the rest is loaded also if no file is in view", async () => {
+    const asked: string[] = [];
+    const loader = new FileLoader(
+      async (path) => {
+        asked.push(path);
+        return { hunks: [], truncated: false };
+      },
+      ["a", "b"],
+    );
+    loader.start();
+    await vi.waitFor(() => expect(asked).toEqual(["a", "b"]));
+  });
   test("files in view are loaded before the rest, each once", async () => {
     const asked: string[] = [];
     const answers: (() => void)[] = [];
