@@ -1,4 +1,4 @@
-"""Agents under `detent up`, configured in detent.toml: a task, its run token, and a kill."""
+"""Agents under `detent up`, configured in detent.toml: run tokens, a review, and kills."""
 
 import json
 import sys
@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from detent.client import Client
+from detent.errors import Refused
 from detent.testing import stand_in_agent
 from tests.e2e.installation import Installation, wait_until
+from tests.operations.commented_task import FIRST, SECOND, lines
 
 CONFIG = """
 [worker]
@@ -91,3 +94,45 @@ def test_an_agent_continues_after_a_kill_and_reports_over_its_run_token(
         "Your previous execution was interrupted. Please continue where you left off.",
         "You asked: Shall I?",
     ]
+
+
+def test_comments_reach_the_agent_again_after_a_kill_and_are_answered_once(
+    detent: Installation,
+) -> None:
+    configure(
+        detent,
+        [{"evidence": {"changes.diff": FIRST}}],
+        [{"say": "half way"}, {"hang": 120}],
+        [{"evidence": {"changes.diff": SECOND}}, {"reply": {"http": "Done."}}],
+    )
+    detent.start()
+    task_id = submit(detent)
+    detent.wait_for(task_id, "ready")
+    with Client(detent.url, detent.token) as client:
+        first = client.call("task_comments", task_id=task_id)["diff"]
+        client.call("add_comment", task_id=task_id, **lines(first))
+        client.call("save_draft", task_id=task_id, draft_id="d1", **lines(first, text="This too."))
+        client.call("request_changes", task_id=task_id, diff=first, comment="Two things.")
+    wait_until(lambda: "half way" in detent.run("logs", task_id).stdout, "the agent works")
+    detent.kill()
+    detent.start()
+    assert detent.wait_for(task_id, "ready")["rounds"] == 1
+
+    with Client(detent.url, detent.token) as client:
+        found = client.call("task_comments", task_id=task_id)
+        one, two = found["comments"]
+        replies = [[reply["text"] for reply in each["replies"]] for each in (one, two)]
+        assert (two["id"], replies, found["drafts"]) == ("d1", [["Done."], ["Done."]], [])
+        with pytest.raises(Refused) as caught:
+            client.call("accept_task", task_id=task_id, diff=first)
+        assert caught.value.code == "diff_changed"
+        accepted = client.call("accept_task", task_id=task_id, diff=found["diff"])
+        assert accepted["state"] == "completed"
+    session = json.loads(
+        next((detent.data / "agents").glob("claude/projects/*/*.json")).read_text()
+    )
+    _, sent, again = session["prompts"]
+    for text in (sent, again):
+        assert text.startswith("Two things.\n")
+        assert "There are 2 open comments on your changes." in text
+    assert "Your previous execution was interrupted." in again

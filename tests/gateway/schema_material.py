@@ -3,9 +3,9 @@
 Ids and names are looked up where the paths themselves list them, so that a new route finds its own.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -28,24 +28,16 @@ from tests.gateway.installation import WORKER, Installation
 Json = dict[str, Any]
 NAME = "demo"
 ONCE = {"retry": {"max_attempts": 1}}
+#: The diff that a run leaves for a review.
+CHANGES = b"diff --git a/src/app.py b/src/app.py\n--- a/src/app.py\n+++ b/src/app.py\n"
+CHANGES += b"@@ -1 +1 @@\n-old\n+new\n"
+CHANGES_SHA256 = sha256(CHANGES).hexdigest()
 #: What the examples of the document leave open, by operation.
 DOCUMENTS = Path(__file__).parent.parent / "lifecycles" / "documents"
-DIFF = b"""\
-diff --git a/src/app.py b/src/app.py
---- a/src/app.py
-+++ b/src/app.py
-@@ -1,4 +1,4 @@
- one
- two
--three
-+four
- five
-"""
-DIGEST = hashlib.sha256(DIFF).hexdigest()
 #: Lines of that diff, and the id of a comment on them.
-LINES = {"diff": DIGEST, "file": "src/app.py", "side": "after", "start": 3, "end": 4}
+LINES = {"diff": CHANGES_SHA256, "file": "src/app.py", "side": "after", "start": 1, "end": 1}
 COMMENT = rc.NewComment(
-    "remark", DIGEST, "r", "src/app.py", "after", 3, 4, ("four", "five"), "Why?"
+    "remark", CHANGES_SHA256, "r", "src/app.py", "after", 1, 1, ("new",), "Why?"
 )
 BODIES: Mapping[str, Json] = {
     "add_comment": {**LINES, "text": "Why?"},
@@ -53,11 +45,11 @@ BODIES: Mapping[str, Json] = {
     "install_lifecycle": {"document": (DOCUMENTS / "release.toml").read_text(encoding="utf-8")},
     "put_schedule": {"intent": "runQA", "every_s": 60},
     "own_evidence": {"name": "notes.log", "text": "all well"},
-    "mark_viewed": {"diff": DIGEST, "path": "src/app.py"},
+    "mark_viewed": {"diff": CHANGES_SHA256, "path": "src/app.py"},
 }
 QUERIES: Mapping[str, dict[str, str]] = {
     "review_file": {"path": "src/app.py"},
-    "review_between": {"since": DIGEST},
+    "review_between": {"since": CHANGES_SHA256},
 }
 
 
@@ -99,7 +91,6 @@ def fill(gateway: Installation) -> None:
     made(gateway)
     made(gateway, run=True)
     gateway.complete(made(gateway, run=True))
-    reviewed(gateway)
     gateway.complete(made(gateway, run=True, lifecycle="board"))
     gateway.ask(made(gateway, run=True), "Go on?")
     owner.post(f"/api/tasks/{made(gateway, run=True)}/cancel")
@@ -116,23 +107,10 @@ def fill(gateway: Installation) -> None:
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
     asking(gateway, owner)
     evidence(gateway)
+    commented(gateway, reviewable(gateway))
     by_hand(gateway, owner)
     refused_submission(gateway)
     named(gateway, owner)
-
-
-def reviewed(gateway: Installation) -> None:
-    """A task under review whose run has left a diff, with a comment on it."""
-    claimed = gateway.claim(made(gateway, run=True))
-    leave_diff(gateway, claimed)
-    gateway.report(c.CompleteRun(claimed.grant, str(claimed.job.run_id), None, 0))
-    commented(gateway, str(claimed.job.task_id))
-
-
-def leave_diff(gateway: Installation, claimed: Claimed) -> None:
-    blob = gateway.core.store.blobs.put(BytesIO(DIFF))
-    left = ("changes.diff", "unknown", blob.sha256, blob.size, "text/x-diff")
-    gateway.report(c.AddEvidence(claimed.grant, str(claimed.job.run_id), *left))
 
 
 def asking(gateway: Installation, owner: httpx2.Client) -> None:
@@ -164,6 +142,21 @@ def evidence(gateway: Installation) -> None:
     held = {"Authorization": f"Bearer {run_token(gateway)}"}
     answer = owner_of(gateway).post("/api/run/evidence", json=BODIES["own_evidence"], headers=held)
     assert answer.status_code == 201, answer.text
+
+
+def reviewable(gateway: Installation) -> str:
+    """A task in review whose run has left a diff."""
+    task_id = made(gateway, run=True)
+    claimed = gateway.claim(task_id)
+    leave_diff(gateway, claimed)
+    gateway.report(c.CompleteRun(claimed.grant, str(claimed.job.run_id), None, 0))
+    return task_id
+
+
+def leave_diff(gateway: Installation, claimed: Claimed) -> None:
+    blob = gateway.core.store.blobs.put(BytesIO(CHANGES))
+    added = ("changes.diff", "unknown", blob.sha256, blob.size)
+    gateway.report(c.AddEvidence(claimed.grant, str(claimed.job.run_id), *added))
 
 
 def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
@@ -214,9 +207,9 @@ def wanted(
     """The operation with what the document gives as an example, for everything that there is."""
     owner = owner_of(gateway)
     content, media_type = _content(gateway, operation)
-    query = QUERIES.get(operation["operationId"])
     if "{session_id}" in path:
         gateway.session_of(gateway.token)
+    query = QUERIES.get(operation["operationId"])
     for target in targets(owner, path):
         asked = target if query is None else f"{target}?{urlencode(query)}"
         yield GeneratedRequest(method, asked, content, media_type)

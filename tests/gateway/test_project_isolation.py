@@ -43,7 +43,9 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
-    "/api/tasks/{task_id}/comments": {"diff": "x", "file": "x", "start": 1, "end": 1, "text": "x"},
+    "/api/tasks/{task_id}/comments": {
+        **{"diff": "0" * 64, "file": "x", "start": 1, "end": 1, "text": "x"}
+    },
     "/api/tasks/{task_id}/comments/{comment_id}/replies": {"text": "x"},
     "/api/tasks/{task_id}/drafts/{draft_id}": {"text": "x", "reply_to": "x"},
     "/api/tasks/{task_id}/events": {"event": "task_cancelled"},

@@ -123,6 +123,11 @@ FAILURES: Mapping[str, Code] = {
         "The id is wrong, the run is in another project, or retention has removed it.",
         "Check the id with `detent runs`.",
     ),
+    "unknown_comment": _unknown(
+        "The task has no comment with this id.",
+        "The id is misspelled, or the comment belongs to another task.",
+        "List the comments with `detent comments ID`.",
+    ),
     "unknown_diff": _unknown(
         "The task has no diff with this SHA-256.",
         "The SHA-256 is wrong or of another task, no run left a diff, or retention has removed it.",
@@ -132,11 +137,6 @@ FAILURES: Mapping[str, Code] = {
         "The diff has no file with this path.",
         "The path is misspelt, or the diff does not change the file.",
         "Use a path of the diff, exactly as the review lists it.",
-    ),
-    "unknown_comment": _unknown(
-        "The task has no comment with this id.",
-        "The id is misspelled, or the comment belongs to another task.",
-        "List the comments with `detent comments ID`.",
     ),
     "unknown_webhook": _unknown(
         "There is no webhook with this name.",

@@ -1,17 +1,19 @@
 """The comments of a task with their replies, from its events, and their places in a diff."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from detent import views
 from detent.operations import schemas
-from detent.operations.reviewed_diff import read_diff
+from detent.operations.context import Core
+from detent.operations.review_diffs import TaskDiff
+from detent.operations.reviewed_diff import content_of
 from detent.review.comment_places import Anchor, Place, place_in
 from detent.review.unified_diff import Diff
 from detent.store.log_walk import events_of
-from detent.store.port import ReadTransaction, Store
+from detent.store.port import ReadTransaction
 from detent.store.types import LoggedEvent
 
 
@@ -91,10 +93,10 @@ CHANGES: Mapping[str, Callable[[Thread | None, LoggedEvent, Mapping[str, Any]], 
 
 
 class Places:
-    """Finds the places of anchors in one diff; reads every other diff once."""
+    """Finds the places of anchors in one of the diffs of a task; reads every other one once."""
 
-    def __init__(self, store: Store, sha256: str | None) -> None:
-        self._store = store
+    def __init__(self, core: Core, diffs: Sequence[TaskDiff], sha256: str | None) -> None:
+        self._core, self._known = core, diffs
         self._diffs: dict[str, Diff | None] = {}
         self._now = None if sha256 is None else self._diff(sha256)
 
@@ -106,13 +108,12 @@ class Places:
 
     def _diff(self, sha256: str) -> Diff | None:
         if sha256 not in self._diffs:
-            self._diffs[sha256] = read_diff(self._store, sha256)
+            self._diffs[sha256] = content_of(self._core, self._known, sha256)
         return self._diffs[sha256]
 
 
-def placed(store: Store, threads: Iterable[Thread], sha256: str | None) -> list[Thread]:
+def placed(threads: Iterable[Thread], places: Places) -> list[Thread]:
     """The comments with their places in a diff."""
-    places = Places(store, sha256)
     return [each._replace(place=places.place(each.anchor)) for each in threads]
 
 

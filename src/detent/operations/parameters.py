@@ -34,7 +34,6 @@ MAX_INTEGER = 2**63 - 1
 SHA256 = "^[0-9a-f]{64}$"
 #: The longest path of a file, which systems and the length of a request limit.
 MAX_PATH = 4_096
-DIGEST_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -153,12 +152,6 @@ INPUTS: Mapping[str, Input] = {
     ),
     "reply_to": _name("The id of the comment, for a reply", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "resolved": Input("Whether the run considers the comment resolved; people resolve it", True),
-    "diff": Input(
-        "The SHA-256 of the diff that was reviewed; refused if the task has another diff now",
-        DIGEST_EXAMPLE,
-        shortest=1,
-        longest=64,
-    ),
     "side": Input("The side of the diff that the lines are on", "after", choices=SIDES),
     "start": Input("The first line; 0 for the whole file", 3, least=0, most=MAX_INTEGER),
     "end": Input("The last line; 0 for the whole file", 4, least=0, most=MAX_INTEGER),
@@ -193,6 +186,7 @@ INPUTS: Mapping[str, Input] = {
     "step": _name("The step from which the new job continues", "build"),
     # reviews
     "path": Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH),
+    "diff": Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256),
     "since": Input("The SHA-256 of an earlier diff of the task", "0" * 64, pattern=SHA256),
     "viewed": Input("Whether the file is marked as viewed", True),
     # a run's own token
@@ -282,14 +276,16 @@ def _comment_text() -> Input:
     return Input("The text, in Markdown", "Handle the empty list.", longest=LONGEST_TEXT)
 
 
-def _diff_of_task() -> Input:
-    return Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256)
-
-
 def _file_of_diff() -> Input:
     return Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH)
 
 
+#: Operations about the diff under review.
+VERDICTS = ("accept_task", "reject_task", "send_event", "request_changes", "add_comment")
+REVIEWED_DIFF = replace(
+    INPUTS["diff"],
+    meaning="The SHA-256 of the diff that was read; refused if another one is under review now",
+)
 #: The versions that the reviewer saw, for actions on many tasks.
 SEEN = Input(
     "By id, the version of the task that the reviewer saw; refused if it has changed",
@@ -311,12 +307,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("save_draft", "file"): _file_of_diff(),
     ("reply_to_comment", "text"): _comment_text(),
     ("own_reply", "text"): _comment_text(),
-    ("review_file", "diff"): _diff_of_task(),
-    ("mark_viewed", "diff"): _diff_of_task(),
-    ("task_comments", "diff"): replace(
-        INPUTS["diff"],
-        meaning="The SHA-256 of the diff in which the places are; by default the one under review",
-    ),
+    **{(verdict, "diff"): REVIEWED_DIFF for verdict in VERDICTS},
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("The answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(

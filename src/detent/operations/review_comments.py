@@ -1,18 +1,19 @@
 """Comments on lines of a diff: list them, add one, reply, resolve, reopen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from detent.errors import Invalid, Refused
+from detent.errors import Invalid
 from detent.ids import new_id
 from detent.kernel.commands import review_commands as rc
 from detent.kernel.decide.comments import SIDES
 from detent.operations import schemas
-from detent.operations.comment_threads import comment_schema, placed, threads_of
+from detent.operations.comment_threads import Places, comment_schema, placed, threads_of
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.review_diffs import TaskDiff, read_diff
 from detent.operations.review_draft_rows import draft_schemas
-from detent.operations.reviewed_diff import StoredDiff, diff_under_review, diffs_of, read_diff
+from detent.operations.reviewed_diff import diff_under_review, diffs_of_task
 from detent.review.comment_places import Anchor
 from detent.review.unified_diff import Side
 
@@ -27,20 +28,21 @@ def task_comments(
     core: Core, caller: Caller, *, task_id: str, diff: str | None = None
 ) -> schemas.Comments:
     """List the comments on a task's diff with their places in it, and the caller's drafts."""
-    core.task(caller, task_id)
+    task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        known = diffs_of(view, task_id)
+        known = diffs_of_task(view, task)
         threads = threads_of(view, task_id)
         rows = view.rows("review_drafts")
     shown = _shown_diff(known, diff)
+    places = Places(core, known, shown)
     return {
         "diff": shown,
-        "comments": [comment_schema(each) for each in placed(core.store, threads, shown)],
-        "drafts": draft_schemas(core.store, rows, task_id, caller.name, threads, shown),
+        "comments": [comment_schema(each) for each in placed(threads, places)],
+        "drafts": draft_schemas(rows, task_id, caller.name, threads, places),
     }
 
 
-def _shown_diff(known: list[StoredDiff], named: str | None) -> str | None:
+def _shown_diff(known: Sequence[TaskDiff], named: str | None) -> str | None:
     digests = [each.sha256 for each in known]
     if named is None:
         return digests[-1] if digests else None
@@ -146,9 +148,7 @@ class Lines(NamedTuple):
     end: int
 
 
-def anchor_from(
-    core: Core, caller: Caller, task_id: str, given: Lines
-) -> tuple[StoredDiff, Anchor]:
+def anchor_from(core: Core, caller: Caller, task_id: str, given: Lines) -> tuple[TaskDiff, Anchor]:
     """The diff under review, and the anchor with the lines that it quotes, if they exist."""
     if given.side not in SIDES:
         raise Invalid(
@@ -158,9 +158,7 @@ def anchor_from(
             allowed=SIDES,
         )
     found = diff_under_review(core, caller, task_id, given.diff)
-    diff = read_diff(core.store, found.sha256)
-    if diff is None:
-        raise Refused(f"The content of the diff of task {task_id} was deleted.", code="no_diff")
+    diff = read_diff(core, found)
     file = diff.file(given.file)
     if file is None:
         paths = [each.path for each in diff.files]

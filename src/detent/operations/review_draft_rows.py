@@ -7,7 +7,6 @@ from detent import views
 from detent.operations import schemas
 from detent.operations.comment_threads import Places, Thread, place_schema
 from detent.review.comment_places import Anchor
-from detent.store.port import Store
 
 TABLE = "review_drafts"
 #: The maximum number of drafts of one author about one task.
@@ -65,15 +64,14 @@ def published_ids(threads: Sequence[Thread], author: str) -> Collection[str]:
 
 
 def draft_schemas(
-    store: Store,
     rows: Mapping[str, Any],
     task_id: str,
     author: str,
     threads: Sequence[Thread],
-    diff: str | None,
+    places: Places,
 ) -> list[schemas.Draft]:
     """The drafts of an author that are not published, with their places in a diff."""
-    places, published = Places(store, diff), published_ids(threads, author)
+    published = published_ids(threads, author)
     drafts = [each for each in own_drafts(rows, task_id, author) if each.id not in published]
     return [_to_schema(each, places) for each in drafts]
 

@@ -20,7 +20,7 @@ from detent.kernel.commands import review_commands as rc
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
 from detent.operations.comment_threads import Thread
-from detent.operations.reviewed_diff import CHANGES
+from detent.operations.review_diffs import DIFF_FILE
 from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
@@ -107,7 +107,7 @@ class AgentRun:
         task = self.run.held.task
         if task is None or self.run.step is not None:
             return ()
-        return tuple(open_threads(self.setting.core.store, task.id)[1])
+        return tuple(open_threads(self.setting.core, task)[1])
 
     def _reserved(self) -> int | None:
         """Reserve the amount that the agent may spend; no other run of the tree can reserve it."""
@@ -253,7 +253,7 @@ class AgentRun:
             environment = self.setting.plain_environment()
             changes = workspace.changes(environment, index, self.setting.confined)
             if changes:
-                self.run.files.keep(CHANGES, changes)
+                self.run.files.keep(DIFF_FILE, changes)
         report_evidence(self.run, self.client)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:

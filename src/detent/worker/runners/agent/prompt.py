@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from detent.worker.runners.agent.review_message import review_message
-from detent.worker.runners.agent.session_history import Moment, Past
+from detent.worker.runners.agent.session_history import REVIEWS, Moment, Past
 
 #: The maximum length of one argument on Linux, with a margin.
 LONGEST_ARGUMENT = 120_000
@@ -28,7 +28,7 @@ in this session with the answer. Add "other": true if the person may also answer
 def opening(prompt: str, past: Past, *, resumed: bool) -> str:
     """The first prompt of a run. What reviewers say comes before everything else."""
     first = _review(past, resumed=resumed)
-    news = [described(each) for each in past.news if each.kind != "rejection"]
+    news = [described(each) for each in past.news if each.kind not in REVIEWS]
     if resumed:
         return "\n\n".join([*first, *filter(None, news)] or [GO_ON])
     return "\n\n".join([*first, prompt, *_history(past), RULES])
@@ -36,9 +36,9 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 def _review(past: Past, *, resumed: bool) -> list[str]:
     """The reviewer's comment, then all open comments on lines if the session lacks one of them."""
-    rejection = past.latest("rejection")
-    shown = [] if rejection is None or _says_nothing(rejection, past) else [described(rejection)]
-    if not resumed or rejection is not None or past.latest("comment") is not None:
+    rejections = [each for each in past.reviews if each.kind == "rejection"]
+    shown = [described(each) for each in rejections[-1:] if not _says_nothing(each, past)]
+    if past.reviews or not resumed:
         shown.append(review_message(past.comments))
     return list(filter(None, shown))
 

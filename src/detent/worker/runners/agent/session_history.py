@@ -18,6 +18,8 @@ from detent.store.types import LoggedEvent, Query
 from detent.worker.active_run import ActiveRun
 
 MAX_RUNS = 1_000
+#: The kinds of moments that a reviewer causes.
+REVIEWS = ("rejection", "comment")
 
 
 class Moment(NamedTuple):
@@ -38,6 +40,9 @@ class Past(NamedTuple):
     news: tuple[Moment, ...]
     moments: tuple[Moment, ...]
     title: str = ""
+    #: What reviewers did since the beginning of the last run that ended well: a run that was
+    #: killed may not have read it.
+    reviews: tuple[Moment, ...] = ()
     #: The open comments on the work.
     comments: tuple[Thread, ...] = ()
 
@@ -61,7 +66,8 @@ def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
     streams = [*jobs, *([task.id] if task is not None and step is None else [])]
     for logged in sorted(event for stream in streams for event in events_of(view, stream)):
         moments.read(logged)
-    return Past(session_id, cost if session_id else 0, *moments.all(), _title(view, task))
+    known = (session_id, cost if session_id else 0, *moments.all(), _title(view, task))
+    return Past(*known, moments.reviews())
 
 
 def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
@@ -98,11 +104,16 @@ class _Moments:
         self.moments: list[Moment] = []
         self.news_from = 0
         self.over = False
-        self._runs: set[str] = set()
+        #: By run, how many moments there were when it was queued; and at the last good end.
+        self._runs: dict[str, int] = {}
+        self._read_up_to = 0
         self._open: dict[str, Mapping[str, Any]] = {}
 
     def all(self) -> tuple[tuple[Moment, ...], tuple[Moment, ...]]:
         return tuple(self.moments[self.news_from :]), tuple(self.moments)
+
+    def reviews(self) -> tuple[Moment, ...]:
+        return tuple(each for each in self.moments[self._read_up_to :] if each.kind in REVIEWS)
 
     def read(self, logged: LoggedEvent) -> None:
         act = READERS.get(logged.name) or (_declared if may_count_round(logged.name) else None)
@@ -113,8 +124,12 @@ class _Moments:
         if run_id == self.run_id:
             self.over = True
         elif data.get("step") == self.step:
-            self._runs.add(run_id)
+            self._runs[run_id] = len(self.moments)
             self.news_from = len(self.moments)
+
+    def succeeded(self, run_id: str) -> None:
+        """The run has read what happened before it, also if it asks a question now."""
+        self._read_up_to = self._runs.get(run_id, self._read_up_to)
 
     def ended(self, kind: str, run_id: str, text: str) -> None:
         if run_id in self._runs:
@@ -141,9 +156,8 @@ class _Moments:
 
     def begun_again(self) -> None:
         """A person starts it from the beginning; a reviewer's comment still applies."""
-        kept = ("rejection", "comment")
-        self.moments = [each for each in self.moments if each.kind in kept]
-        self.news_from = 0
+        self.moments = [each for each in self.moments if each.kind in REVIEWS]
+        self.news_from = self._read_up_to = 0
 
 
 def _declared(moments: _Moments, _: str, data: Mapping[str, Any]) -> None:
@@ -154,6 +168,7 @@ def _declared(moments: _Moments, _: str, data: Mapping[str, Any]) -> None:
 
 READERS: Mapping[str, Callable[[_Moments, str, Mapping[str, Any]], None]] = {
     "run_queued": lambda moments, name, data: moments.run_queued(name, data),
+    "run_succeeded": lambda moments, name, _: moments.succeeded(name),
     "run_timed_out": lambda moments, name, data: moments.ended("timeout", name, data["error"]),
     "run_failed": lambda moments, name, data: moments.ended("failure", name, data["error"]),
     "run_cancelled": lambda moments, name, data: moments.ended(
