@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.dashboard.conftest import ARGUMENTS, chromium
 from tests.dashboard.release_lifecycle import document
+from tests.dashboard.review_scene import ReviewScene
 from tests.dashboard.scenes import WORKERS_LOST, Scene, scene
 from tests.e2e.installation import wait_until
 from tools.web_past import live_through
@@ -201,6 +202,32 @@ def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) 
     page.context.close()
 
 
+def take_the_review(browser: Browser, root: Path) -> None:
+    """The review page of a task with a comment on a line."""
+    detent = ReviewScene(root)
+    detent.prepare()
+    detent.up()
+    try:
+        task_id = detent.fix()
+        review = f"/api/tasks/{task_id}"
+        line = {
+            "diff": detent.get(f"{review}/review")["diff"]["sha256"],
+            "file": "shop.py",
+            "side": "after",
+        }
+        first = {**line, "start": 2, "end": 2, "text": "Why not an integer number of cents?"}
+        detent.post(f"{review}/comments", first).raise_for_status()
+        for scheme in ("light", "dark"):
+            page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
+            shoot(page, f"{detent.url}/tasks/{task_id}/review", IMAGES / f"review-{scheme}.png")
+            page.context.close()
+        page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
+        shoot(page, f"{detent.url}/tasks/{task_id}/review", IMAGES / "review-phone.png")
+        page.context.close()
+    finally:
+        detent.kill()
+
+
 def main(only: list[str]) -> int:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
@@ -209,6 +236,10 @@ def main(only: list[str]) -> int:
         detent.up("--concurrency", "4")
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
         try:
+            if not only or "review" in only:
+                take_the_review(browser, Path(directory) / "review")
+            if only == ["review"]:
+                return 0
             ids = fill(detent)
             steps = f"/api/tasks/{ids['plan']}/steps"
             wait_until(
