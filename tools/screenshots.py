@@ -21,6 +21,8 @@ from tools.web_past import live_through
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
+#: What the highlighter has coloured.
+COLOURED = ".hljs-keyword"
 TITLES = (
     "Check the release notes",
     "Renew certificates",
@@ -160,8 +162,10 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
     }
 
 
-def shoot(page: Page, url: str, file: Path) -> None:
+def shoot(page: Page, url: str, file: Path, shown: str = "main h1") -> None:
+    """Take a picture of a page once an element is there."""
     page.goto(url)
+    page.locator(shown).first.wait_for()
     page.locator("main h1").first.wait_for()
     page.get_by_text("Live", exact=True).wait_for()
     expect(page.locator(".loading, [aria-busy=true]")).to_have_count(0)
@@ -209,7 +213,7 @@ def take_the_review(browser: Browser, root: Path) -> None:
     detent.up()
     try:
         task_id = detent.fix()
-        review = f"/api/tasks/{task_id}"
+        review, url = f"/api/tasks/{task_id}", f"{detent.url}/tasks/{task_id}/review"
         line = {
             "diff": detent.get(f"{review}/review")["diff"]["sha256"],
             "file": "shop.py",
@@ -219,10 +223,10 @@ def take_the_review(browser: Browser, root: Path) -> None:
         detent.post(f"{review}/comments", first).raise_for_status()
         for scheme in ("light", "dark"):
             page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
-            shoot(page, f"{detent.url}/tasks/{task_id}/review", IMAGES / f"review-{scheme}.png")
+            shoot(page, url, IMAGES / f"review-{scheme}.png", COLOURED)
             page.context.close()
         page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
-        shoot(page, f"{detent.url}/tasks/{task_id}/review", IMAGES / "review-phone.png")
+        shoot(page, url, IMAGES / "review-phone.png", COLOURED)
         page.context.close()
     finally:
         detent.kill()
