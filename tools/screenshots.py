@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.dashboard.conftest import ARGUMENTS, chromium
 from tests.dashboard.release_lifecycle import document
+from tests.dashboard.review_scene import ReviewScene
 from tests.dashboard.scenes import WORKERS_LOST, Scene, scene
 from tests.e2e.installation import wait_until
 from tools.web_past import live_through
@@ -20,6 +21,8 @@ from tools.web_past import live_through
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
+#: What the highlighter has coloured.
+COLOURED = ".hljs-keyword"
 TITLES = (
     "Check the release notes",
     "Renew certificates",
@@ -159,8 +162,10 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
     }
 
 
-def shoot(page: Page, url: str, file: Path) -> None:
+def shoot(page: Page, url: str, file: Path, shown: str = "main h1") -> None:
+    """Take a picture of a page once an element is there."""
     page.goto(url)
+    page.locator(shown).first.wait_for()
     page.locator("main h1").first.wait_for()
     page.get_by_text("Live", exact=True).wait_for()
     expect(page.locator(".loading, [aria-busy=true]")).to_have_count(0)
@@ -201,6 +206,32 @@ def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) 
     page.context.close()
 
 
+def take_the_review(browser: Browser, root: Path) -> None:
+    """The review page of a task with a comment on a line."""
+    detent = ReviewScene(root)
+    detent.prepare()
+    detent.up()
+    try:
+        task_id = detent.fix()
+        review, url = f"/api/tasks/{task_id}", f"{detent.url}/tasks/{task_id}/review"
+        line = {
+            "diff": detent.get(f"{review}/review")["diff"]["sha256"],
+            "file": "shop.py",
+            "side": "after",
+        }
+        first = {**line, "start": 2, "end": 2, "text": "Why not an integer number of cents?"}
+        detent.post(f"{review}/comments", first).raise_for_status()
+        for scheme in ("light", "dark"):
+            page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
+            shoot(page, url, IMAGES / f"review-{scheme}.png", COLOURED)
+            page.context.close()
+        page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
+        shoot(page, url, IMAGES / "review-phone.png", COLOURED)
+        page.context.close()
+    finally:
+        detent.kill()
+
+
 def main(only: list[str]) -> int:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
@@ -209,6 +240,10 @@ def main(only: list[str]) -> int:
         detent.up("--concurrency", "4")
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
         try:
+            if not only or "review" in only:
+                take_the_review(browser, Path(directory) / "review")
+            if only == ["review"]:
+                return 0
             ids = fill(detent)
             steps = f"/api/tasks/{ids['plan']}/steps"
             wait_until(
