@@ -128,9 +128,11 @@ class TooLarge(DetentError):
 
     default_code = "too_large"
 
-    def __init__(self, message: str, *, limit: int, code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, limit: int, code: str | None = None, hint: str | None = None
+    ) -> None:
         self.limit = limit
-        super().__init__(message, code=code, details={"limit": limit})
+        super().__init__(message, code=code, hint=hint, details={"limit": limit})
 
 
 class _TryAgain(DetentError):

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from detent.kernel import commands as c
-from detent.worker.workspaces import WorkspaceFailed, Workspaces, forget, repo_from
+from detent.worker.workspaces import (
+    Workspace,
+    WorkspaceFailed,
+    Workspaces,
+    forget,
+    repo_from,
+)
 from tests.agents.scene import Scene
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -22,6 +28,12 @@ def git(where: Path, *arguments: str) -> str:
         ["git", *who, "-C", str(where), *arguments], check=True, capture_output=True, text=True
     )
     return done.stdout.strip()
+
+
+def diff_of(workspace: Workspace, directory: Path) -> bytes:
+    with workspace.staged(ENVIRONMENT, directory / "index.part", list) as staged:
+        assert staged is not None
+        return staged.diff()
 
 
 @pytest.fixture
@@ -118,7 +130,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert "detent/task-1" in git(repo, "branch", "--list", "detent/*")
     again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = None\n"
-    assert b"+broken = None" in again.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    assert b"+broken = None" in diff_of(again, tmp_path)
 
 
 def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
@@ -127,13 +139,13 @@ def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
     made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
     (made.work / "code.py").write_text("broken = None\n" + "row\n" * 9)
     (made.work / "new.txt").write_text("new\n")
-    plain = made.changes(ENVIRONMENT, tmp_path / "index.part", list)
+    plain = diff_of(made, tmp_path)
     for setting in (
         *("diff.noprefix=true", "diff.mnemonicPrefix=true", "color.ui=always", "diff.context=0"),
         *("diff.interHunkContext=9", "diff.algorithm=patience", "core.abbrev=5"),
     ):
         git(repo, "config", *setting.split("="))
-    assert made.changes(ENVIRONMENT, tmp_path / "index.part", list) == plain
+    assert diff_of(made, tmp_path) == plain
     assert b"+++ b/code.py" in plain
 
 

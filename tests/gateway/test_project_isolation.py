@@ -44,7 +44,11 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
     "/api/tasks/{task_id}/comments": {
-        **{"diff": "0" * 64, "file": "x", "start": 1, "end": 1, "text": "x"}
+        "diff": "0" * 64,
+        "file": "x",
+        "start": 1,
+        "end": 1,
+        "text": "x",
     },
     "/api/tasks/{task_id}/comments/{comment_id}/replies": {"text": "x"},
     "/api/tasks/{task_id}/drafts/{draft_id}": {"text": "x", "reply_to": "x"},

@@ -119,6 +119,17 @@ def test_a_file_of_an_earlier_diff_is_shown(task: ReviewedTask) -> None:
     assert [line["text"] for line in found["hunks"][0]["lines"]] == ["old", "one", "two"]
 
 
+def test_images_are_found_in_the_evidence_of_the_run(task: ReviewedTask) -> None:
+    names = ("images/before/old.png", "images/after/new.png", "images/after/unused.png")
+    renamed = "diff --git a/old.png b/new.png\nrename from old.png\nrename to new.png\n"
+    images: dict[str, str | bytes] = dict.fromkeys(names, b"image")
+    run_id = task.work(changes_diff=renamed, **images)
+    (file,) = task.call("review")["diff"]["files"]
+    assert file["image"]
+    assert file["image_before"] == {"run_id": run_id, "file": names[0]}
+    assert file["image_after"] == {"run_id": run_id, "file": names[1]}
+
+
 def test_a_long_file_is_cut_and_says_so(
     task: ReviewedTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,8 +257,9 @@ def test_a_diff_over_the_limit_is_not_parsed(
         monkeypatch.setattr(f"detent.operations.{module}.MAX_DIFF_BYTES", len(FIRST) - 1)
     found = task.call("review")["diff"]
     assert (found["too_large"], found["files"]) == (True, [])
-    with pytest.raises(TooLarge, match=rf"/api/runs/{run_id}/evidence/changes\.diff"):
+    with pytest.raises(TooLarge) as error:
         task.call("review_file", path="src/a.py")
+    assert f"/api/runs/{run_id}/evidence/changes.diff" in error.value.hint
 
 
 def test_a_diff_whose_content_was_deleted_is_clear(

@@ -164,6 +164,8 @@ def test_evidence_is_stored_with_its_digest(
         ({"name": "../out", "text": "x"}, 422),
         ({"name": ".hidden", "text": "x"}, 422),
         ({"name": "a\nb", "text": "x"}, 422),
+        ({"name": "images/before/a.png", "text": "x"}, 422),
+        ({"name": "images/after/a.png", "text": "x"}, 422),
         ({"name": "a", "text": "x", "base64": "eA=="}, 422),
         ({"name": "a"}, 422),
         ({"name": "a", "base64": "not base64"}, 422),

@@ -193,6 +193,11 @@ COMMANDS: Mapping[str, Command] = {
         "List and save the evidence files of runs; add a file manually.",
         INSPECT,
     ),
+    "diff": Command(
+        "detent.cli.diff:diff",
+        "Show the changes of a task that is under review, or since an earlier round.",
+        INSPECT,
+    ),
     "events": Command(
         "detent.cli.events:events",
         "Print the event log, or the history of one task or job.",

@@ -85,6 +85,12 @@ def print_text(text: str) -> None:
     click.echo(clean(text))
 
 
+def print_line(text: str, style: str = "") -> None:
+    """Print one line in a style on stdout; a line break in it is shown, not printed."""
+    shown = clean(text.replace("\n", "\\n"))
+    click.echo(_styled(Styled(shown, style), has_colour()))
+
+
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
     """Print what a command has done: JSON for a program, a sentence for a person."""
     if as_json:

@@ -153,9 +153,9 @@ def read_diff(core: Core, found: TaskDiff) -> Diff:
     """The parsed content of a diff. A digest has one content, so all callers share it."""
     if found.size > MAX_DIFF_BYTES:
         raise TooLarge(
-            f"The diff has {found.size:,} bytes; at most {MAX_DIFF_BYTES:,} are shown. "
-            f"Download it: {found.download}",
+            f"The diff has {found.size:,} bytes; at most {MAX_DIFF_BYTES:,} are shown.",
             limit=MAX_DIFF_BYTES,
+            hint=f"Download {found.download}, or `detent evidence {found.run_id} --save DIR`.",
         )
     known = PARSED.get(found.sha256)
     if known is not None:

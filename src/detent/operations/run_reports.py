@@ -20,6 +20,7 @@ from detent.operations.context import Core
 from detent.operations.evidence import ANY, checked_name
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.review_rows import IMAGES_AFTER, IMAGES_BEFORE
 from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
 from detent.store.port import ReadTransaction
@@ -93,7 +94,7 @@ def own_evidence(
             f"Evidence must have at most {limit} bytes here, not {len(data)}.", limit=limit
         )
     own = run_for_write(core, caller)
-    _check_evidence_limit(core, own.run_id, checked_name(name))
+    _check_evidence_limit(core, own.run_id, _free_name(name))
     blob = core.store.blobs.put(BytesIO(data))
     kind, media_type = type_of(name).value, mimetypes.guess_type(name)[0] or ANY
     added = c.AddEvidence(own.grant, own.run_id, name, kind, blob.sha256, blob.size, media_type)
@@ -105,6 +106,18 @@ def own_evidence(
         "sha256": blob.sha256,
         "size": blob.size,
     }
+
+
+def _free_name(name: str) -> str:
+    """The name, unless the worker stores the images of a worktree there, which people compare."""
+    if name.startswith((IMAGES_BEFORE, IMAGES_AFTER)):
+        raise Invalid(
+            f"Names below {IMAGES_BEFORE} and {IMAGES_AFTER} are reserved for the worker.",
+            field="name",
+            given=name,
+            hint="Choose another directory.",
+        )
+    return checked_name(name)
 
 
 def _content(plain: str | None, encoded: str | None) -> bytes:

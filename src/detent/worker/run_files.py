@@ -11,7 +11,7 @@ import mimetypes
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -157,6 +157,34 @@ class RunFiles:
             os.replace(draft, name, src_dir_fd=top, dst_dir_fd=top)
             file.seek(0)
             return self._archived(name, file)
+
+    def keep_below(self, parts: Sequence[str], content: bytes) -> Kept:
+        """Store bytes as evidence in directories below each other; links are not followed."""
+        self.directory(EVIDENCE)
+        here = os.open(self.path / EVIDENCE, DIRECTORY)
+        try:
+            for part in parts[:-1]:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=here)
+                below = os.open(part, DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = below
+            return self._kept(here, parts[-1], content)._replace(file="/".join(parts))
+        finally:
+            os.close(here)
+
+    def discard(self, name: str) -> None:
+        """Remove a file or a directory of the evidence that the program left."""
+        try:
+            top = os.open(self.path / EVIDENCE, DIRECTORY)
+        except FileNotFoundError:
+            return
+        try:
+            with suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(name, dir_fd=top)
+            shutil.rmtree(name, ignore_errors=True, dir_fd=top)
+        finally:
+            os.close(top)
 
     def collect(self) -> Iterator[Kept]:
         """Store the evidence files that a command left; the output names files that were not

@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -96,21 +97,42 @@ class Workspace:
         asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
         return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
 
-    def changes(self, environment: Mapping[str, str], index: Path, within: Within) -> bytes:
-        """The diff of the work tree against its first commit, new files included.
+    @contextmanager
+    def staged(
+        self, environment: Mapping[str, str], index: Path, within: Within
+    ) -> Iterator["Staged | None"]:
+        """The work tree as it is now, new files included; None if there is no worktree.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
         """
         if self.mode != WORKTREE or self.base is None:
-            return b""
+            yield None
+            return
         private = {**environment, "GIT_INDEX_FILE": str(index)}
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            return git(self.work, ["diff", "--cached", *DIFF_OPTIONS, self.base], private, within)
+            yield Staged(self.work, self.base, private, within)
         finally:
             index.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The content of a work tree, staged in an index of its own."""
+
+    work: Path
+    base: str
+    environment: Mapping[str, str]
+    within: Within
+
+    def git(self, *arguments: str) -> bytes:
+        return git(self.work, arguments, self.environment, self.within)
+
+    def diff(self) -> bytes:
+        """The diff against the first commit."""
+        return self.git("diff", "--cached", *DIFF_OPTIONS, self.base)
 
 
 def over_quota(workspace: Workspace, quota_bytes: int) -> WorkspaceFailed:

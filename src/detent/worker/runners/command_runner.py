@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from detent.redaction import remember_environment
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
-from detent.worker.run_files import EVIDENCE, WORK
+from detent.worker.run_files import EVIDENCE, WORK, Kept
 from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
@@ -130,10 +131,12 @@ def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def report_evidence(run: ActiveRun, client: EngineClient) -> None:
-    """Report the evidence files that the run has left."""
+def report_evidence(run: ActiveRun, client: EngineClient, first: Sequence[Kept] = ()) -> None:
+    """Report the given evidence, then the other files that the run has left."""
     if run.stopped is None:
-        for kept in run.files.collect():
+        known = {kept.file for kept in first}
+        others = (kept for kept in run.files.collect() if kept.file not in known)
+        for kept in chain(first, others):
             run.require_lease()
             client.execute(
                 c.AddEvidence(run.held.grant, run.run_id, *kept), lease_over=run.held.expired

@@ -20,7 +20,6 @@ from detent.kernel.commands import review_commands as rc
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
 from detent.operations.comment_threads import Thread
-from detent.operations.review_diffs import DIFF_FILE
 from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
@@ -47,7 +46,7 @@ from detent.worker.runners.agent.prompt import opening
 from detent.worker.runners.agent.reply_file import replies_in
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
-from detent.worker.workspaces import WORKTREE
+from detent.worker.worktree_evidence import keep_changes
 
 KEEP, GO_ON = "keep", "go on"
 MAX_RESULT = 200_000
@@ -247,14 +246,11 @@ class AgentRun:
                 self._note(f"the reply to comment {each.comment_id} was not recorded: {error}")
 
     def _keep_evidence(self) -> None:
-        workspace = self.setting.workspace
-        if workspace.mode == WORKTREE:
-            index = self.run.files.path / "index.part"
-            environment = self.setting.plain_environment()
-            changes = workspace.changes(environment, index, self.setting.confined)
-            if changes:
-                self.run.files.keep(DIFF_FILE, changes)
-        report_evidence(self.run, self.client)
+        files, environment = self.run.files, self.setting.plain_environment()
+        index = files.path / "index.part"
+        with self.setting.workspace.staged(environment, index, self.setting.confined) as staged:
+            changes = [] if staged is None else keep_changes(staged, files)
+        report_evidence(self.run, self.client, changes)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:
         """The result of the task: the agent's last message, and its summary."""
