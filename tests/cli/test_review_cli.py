@@ -2,12 +2,18 @@
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.operations.commented_task import SECOND, CommentedTask, lines
+from detent.kernel import commands as c
+from detent.operations.evidence import attach_evidence
+from detent.operations.manual_runs import begin_run, end_run
+from detent.service import open_core
+from detent.settings import load
+from tests.operations.commented_task import FIRST, SECOND, CommentedTask, lines
 from tests.operations.installation import OWNER, local_installation
 
 Run = Callable[..., Result]
@@ -68,3 +74,26 @@ def test_a_task_without_a_diff_has_nothing_to_comment_on(run: Run, data: Path) -
         task.round(diff=None)
     assert "[no_diff]" in run("comment", task.id, "app.py:1", "Why?", code=1).stderr
     assert run("request-changes", task.id, "--comment", "Again.").stdout == f"{task.id}: queued\n"
+
+
+def test_comments_are_exported_with_their_task(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_core(load()) as core:
+        task_id = "t"
+        submitted = c.SubmitTask(task_id, "p", "review", "runQA", "cli", queue=True)
+        core.engine.do(submitted, OWNER.actor)
+        begin_run(core, OWNER, job_id="t-j1")
+        attach_evidence(core, OWNER, "t-j1-r1", "changes.diff", BytesIO(FIRST.encode()))
+        end_run(core, OWNER, run_id="t-j1-r1", exit_code=0)
+    comment_id = json.loads(run("comment", task_id, "app.py:2", "Why?", "--json").stdout)
+    run("accept", task_id)
+    before = json.loads(run("comments", task_id, "--json").stdout)
+    run("at", task_id, "--position", "1000")
+    run("export", task_id, "task.zip")
+    monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "elsewhere"))
+    run("import", "task.zip")
+    assert json.loads(run("comments", task_id, "--json").stdout) == before
+    resolved = run("resolve", task_id, comment_id["comment_id"])
+    assert "is resolved" in resolved.stdout
+    assert "Clean" in run("verify").stdout
