@@ -11,8 +11,8 @@ from detent.cli.connection import Connection, connect
 from detent.cli.table_columns import task_state_cell
 from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import value_from
+from detent.cli.working_jobs import working_jobs
 from detent.errors import DetentError
-from detent.operations.acceptances import working_jobs
 
 #: By the value of --group, the name of an item's group.
 GROUPS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

@@ -13,7 +13,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
-from detent.operations.acceptances import working_jobs
+from detent.cli.working_jobs import working_jobs
 
 #: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
 BLOCKED = 11

@@ -38,8 +38,3 @@ def problem(job: Job | None) -> str | None:
     if files:
         return f"The work has conflicts with its target branch in {', '.join(files[:10])}."
     return job.error if job.state == "failed" else None
-
-
-def working_jobs(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The jobs of a task whose work was its work: all but those of acceptances."""
-    return [row for row in rows if ACCEPTANCE not in row["options"]]
