@@ -115,7 +115,7 @@ class ReviewScene(Scene):
             python=sys.executable,
             agent=stand_in_agent.__file__,
             script=script,
-            repos=self.project,
+            repos=self.repo,
         )
         (self.project / "detent.toml").write_text(config)
         (self.project / "own.py").write_text(APP)
@@ -129,7 +129,6 @@ class ReviewScene(Scene):
         """A task of the agent, ready for review."""
         payload = {
             "bug": "total() loses `cents`",
-            "repo": str(self.repo),
             "acceptance_criteria": ["Tests pass", "The result has two digits"],
         }
         return self.submit("fixBug", payload, "ready", title="Round the total", **fields)
