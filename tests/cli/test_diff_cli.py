@@ -115,7 +115,7 @@ def test_wrong_input_is_clear(run: Run) -> None:
     for since in ((), ("--since", "0")):
         assert "no file 'src/b.py'" in run("diff", "t", "src/b.py", *since, code=3).stderr
     refused = run("diff", "t", "--since", "7", code=2).stderr
-    assert "No earlier diff of task t is of round 7; earlier: 0." in refused
+    assert "Task t has no earlier diff of round 7; rounds: 0." in refused
     assert "There is no task 'unknown'" in run("diff", "unknown", code=3).stderr
 
 

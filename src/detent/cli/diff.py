@@ -70,7 +70,7 @@ def _earlier(review: Json, since: int) -> str:
     if since not in rounds:
         known = ", ".join(map(str, rounds)) or "none"
         raise Invalid(
-            f"No earlier diff of task {review['task_id']} is of round {since}; earlier: {known}.",
+            f"Task {review['task_id']} has no earlier diff of round {since}; rounds: {known}.",
             field="since",
             given=since,
             allowed=[str(each) for each in rounds],

@@ -39,7 +39,7 @@ from detent.task_lifecycles.document_file import read_document
 def export(name: str | None, kind: str, directory: Path | None, as_json: bool) -> None:
     """Print every lifecycle as JSON, or one as JSON or as a TLA+ module.
 
-    NAME is a lifecycle of detent, or an installed one in its newest version; NAME@2 is its second
+    NAME is a shipped lifecycle, or an installed one in its newest version; NAME@2 is its second
     version. FILE is a document. With --format tla and --directory, the module and its configuration
     are written as two files.
     """

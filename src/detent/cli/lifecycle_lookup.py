@@ -1,4 +1,4 @@
-"""Finds a lifecycle by the name that a command line gives: one of detent, or an installed one."""
+"""Finds a lifecycle by the name that a command line gives: shipped or installed."""
 
 from detent.cli.connection import connect
 from detent.kernel import lifecycle_document

@@ -57,8 +57,9 @@ def logs(work_id: str, follow: bool, raw: bool, full: bool, search: str, as_json
     """Print the output of a task's latest run.
 
     On a terminal, the output of an agent is a transcript: messages, tool calls, edits and costs.
-    --raw prints its lines instead, as does output to a pipe. With --json, each item is one line;
-    for other runs, each chunk of the output. With --follow, the output of the next run follows.
+    --raw prints its lines instead, as does output to a pipe without --full or --search. With
+    --json, each item is one line; for other runs, each chunk of the output. With --follow, the
+    output of the next run follows.
     """
     if raw and (full or search):
         raise click.UsageError("--raw cannot be combined with --full or --search.")

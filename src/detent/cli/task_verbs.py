@@ -1,5 +1,4 @@
-"""Commands on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete,
-assign, snooze.
+"""Commands on tasks: run, cancel, retry, accept, reject, answer, assign, snooze, delete and others.
 
 Those of JOB_VERBS also take the id of a job without a task.
 """

@@ -34,8 +34,10 @@ def print_item(item: Mapping[str, Any], *, full: bool) -> None:
     most = len(rest) if full else FOLDED.get(item["kind"], len(rest) + 1) - 1
     for line in rest[:most]:
         print_line(Styled(INDENT, ""), _cut(line, full))
-    if len(rest) > most:
-        print_line(Styled(f"{INDENT}… {len(rest) - most:,} more lines (--full)", "dim"))
+    left = len(rest) - most
+    if left > 0:
+        lines = "line" if left == 1 else "lines"
+        print_line(Styled(f"{INDENT}… {left:,} more {lines} (--full)", "dim"))
 
 
 def _cut(line: Styled, full: bool) -> Styled:

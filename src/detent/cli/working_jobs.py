@@ -1,4 +1,4 @@
-"""The jobs of a task whose work was its work: all but those of acceptances."""
+"""Selects the jobs that did the work of a task: all except those that carry out an acceptance."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -51,7 +51,8 @@ FAILURES: Mapping[str, Code] = {
         5,
         "The task has too many comments, or the comment has too many replies.",
         "Their number is limited because every decision about a comment reads all of them.",
-        "Reply to an existing comment, or add another one. Nothing was stored.",
+        "If the task has too many comments, reply to an existing one. If the comment has too many "
+        "replies, add another comment. Nothing was stored.",
     ),
     # Invalid
     "invalid_lifecycle": Code(
@@ -125,7 +126,7 @@ FAILURES: Mapping[str, Code] = {
     ),
     "unknown_comment": _unknown(
         "The task has no comment with this id.",
-        "The id is misspelled, or the comment belongs to another task.",
+        "The id is misspelt, or the comment belongs to another task.",
         "List the comments with `detent comments ID`.",
     ),
     "unknown_diff": _unknown(

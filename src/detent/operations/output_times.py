@@ -2,7 +2,7 @@
 
 A second file beside the output has records of an offset and a time. A store that several machines
 share has them under the id of the run, at offsets below those of the output, so that both are
-deleted together. They only inform: the run's program could change the file.
+deleted together. They are not trusted: the run's program could change the file.
 """
 
 import struct
@@ -17,9 +17,9 @@ FILE = "output.times"
 SHARED_START = -(1 << 40)
 #: An offset in the output and the time in microseconds, from which the output was written then.
 RECORD = struct.Struct("<qq")
-#: Later times are not times: the beginning of the year 9000.
+#: Later times are ignored as invalid: the beginning of the year 9000.
 LATEST = 221_845_392_000_000_000
-#: There are no two records within this time, so that a flood of output has few.
+#: There are no two records within this time, so that large outputs have few.
 INTERVAL_S = 0.5
 #: The most bytes of records that are read: the times of 36 hours of uninterrupted output.
 MAX_BYTES = 4_194_304

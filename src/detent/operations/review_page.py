@@ -30,7 +30,7 @@ from detent.review.unified_diff import Diff
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import LoggedEvent, Query
 
-#: The most files that a reviewer can mark in one task.
+#: The maximum number of files that a reviewer can mark in one task.
 MAX_VIEWED = 10_000
 CRITERIA = "acceptance_criteria"
 VIEWED = "viewed_files"

@@ -8,7 +8,7 @@ from detent.review.diff_comparison import FilePair, LineRun, compared
 from detent.review.file_kinds import is_generated, is_image
 from detent.review.unified_diff import FileDiff, Line
 
-#: The most lines and characters of a file in one response.
+#: The maximum numbers of lines and characters of a file in one response.
 MAX_LINES, MAX_CHARACTERS = 50_000, 10_000_000
 #: Where a worker stores the images of a worktree, before and after the change.
 IMAGES_BEFORE, IMAGES_AFTER = "images/before/", "images/after/"

@@ -1,4 +1,4 @@
-"""Snoozes: a person hides a task from the own inbox until a time. They are not part of the log."""
+"""Snoozes: a person hides a task from their inbox until a time. Snoozes are not in the log."""
 
 from detent import views
 from detent.errors import Invalid

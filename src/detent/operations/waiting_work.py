@@ -1,6 +1,6 @@
 """What waits for a person: which tasks, questions of jobs and refused submissions, and how many.
 
-The inbox, its count and the figure of the health come from here. Reads only.
+The inbox, its count and the number in the health report come from here. Reads only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ def waiting_work(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -
 
 
 def count_waiting(view: ReadTransaction, caller: Caller) -> int:
-    """How many items wait for the caller: the number that every client shows."""
+    """How many items wait for the caller, without those that the caller has snoozed."""
     return waiting_work(view, caller, WaitingFilter()).total
 
 

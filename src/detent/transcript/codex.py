@@ -9,7 +9,7 @@ from detent.transcript.transcript_item import Items, TranscriptItem, clip
 
 LINES = ("thread.", "turn.", "item.")
 FAILED = ("failed", "declined")
-#: The most calls that are known to have started.
+#: The maximum number of started calls that are remembered.
 MAX_OPEN = 200
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from detent.transcript.transcript_item import MAX_SUMMARY, MAX_TEXT, clip
 
-#: Times after this year are not times.
+#: Times after this year are ignored as invalid.
 LAST_YEAR = 9_000
 
 _decode = msgspec.json.Decoder().decode

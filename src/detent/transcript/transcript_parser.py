@@ -20,7 +20,7 @@ from detent.transcript.transcript_item import MAX_TEXT, Delta, Items, Transcript
 #: The longest line that is parsed, and what is shown of a longer one.
 MAX_LINE = 2 * 1024 * 1024
 MAX_SHOWN = 4_096
-#: The most tool calls whose results are awaited.
+#: The maximum number of tool calls whose results are awaited.
 MAX_CALLS = 200
 
 #: The time of the output at an offset, in microseconds.

@@ -45,7 +45,7 @@ export default function NewTask() {
         </div>
       ) : (
         <Empty title="There are no task types.">
-          <p>Start a worker with an app, or declare one in detent.toml:</p>
+          <p>Declare a task type in detent.toml, or start a worker with an app:</p>
           <Command>detent up --app module:app</Command>
         </Empty>
       )}

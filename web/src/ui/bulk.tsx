@@ -148,8 +148,8 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
       {done === null ? (
         <>
           <p>
-            {plural(fitting.length, noun)} of the {items.length} selected allow this in their
-            present state.
+            {plural(fitting.length, noun)} of the {items.length} selected{" "}
+            {fitting.length === 1 ? "allows this in its" : "allow this in their"} present state.
             {left > 0 && ` ${left} will be skipped.`}
           </p>
           {verb.asks && (

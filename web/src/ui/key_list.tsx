@@ -5,7 +5,7 @@ import { type KeyHelp, useKeyHelp } from "./keys";
 /** Keys that work on every page. */
 export const EVERYWHERE: KeyHelp = [
   ["ctrl k", "find a page, an action or a task"],
-  ["c", "create a task"],
+  ["c", "create a task (not on the review page)"],
   ["?", "show the keys"],
 ];
 

@@ -110,8 +110,8 @@ export function Transcript({ run }: { run: Run }) {
       {problem && <Trouble problem={problem} />}
       {rows.dropped > 0 && (
         <p className="faint">
-          The first {plural(rows.dropped, "item")} are not shown. Download the raw output to read
-          them.
+          The beginning is not shown: {plural(rows.dropped, "item")}. Download the raw output to
+          read it.
         </p>
       )}
       <Rows

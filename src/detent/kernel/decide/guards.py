@@ -83,7 +83,7 @@ def same_diff(draft: Draft, task: Task, reviewed: ReviewedDiff | None) -> str | 
     job_id = task.job_id or ""
     if (reviewed.job_id, reviewed.job_version) != (job_id, draft.versions.get(job_id, 0)):
         raise Refused(
-            f"Task {task.id} has new results: the diff {reviewed.sha256} was reviewed.",
+            f"Task {task.id} has new results since the diff {reviewed.sha256} was reviewed.",
             code="diff_changed",
             details={"reviewed": reviewed.sha256},
         )

@@ -43,7 +43,7 @@ export class Decisions {
     this.tell({ hidden: new Set([...this.known.hidden, id]), problems: without(this.known, id) });
   }
 
-  /** Take a decision back, if it was not sent yet; whether that was possible. */
+  /** Take a decision back, if it was not sent yet. Returns whether that was possible. */
   undo(id: string): boolean {
     const found = this.pending.get(id);
     if (!found) return false;

@@ -187,7 +187,7 @@ function useInboxKeys(
   );
 }
 
-/** Go to the control that does this; where it can simply be pressed, press it. Whether it exists. */
+/** Go to the control that does this, or press it if that is enough. Returns whether it exists. */
 function press(what: string, how?: "focus"): boolean {
   const marked = document.querySelector<HTMLElement>(`[data-key="${what}"]`);
   const control = marked?.matches("div") ? marked.querySelector<HTMLElement>("select") : marked;

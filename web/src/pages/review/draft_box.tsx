@@ -1,4 +1,4 @@
-// The editor of a draft, which is saved on the server while it is typed, and the draft at rest.
+// The editor of a draft, which is saved on the server while it is typed, and the saved draft.
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { call, type Problem, type Takes } from "../../api/call";
 import { plain } from "../../text";

@@ -1,5 +1,5 @@
-// The pieces of a highlighted line. The highlighter answers with markup in one fixed form; it is
-// read here into pieces of text, so that nothing from a file ever becomes markup of this page.
+// The parts of a highlighted line. The highlighter returns markup in one fixed form; it is
+// split here into parts of text, so that nothing from a file ever becomes markup of this page.
 
 /** A class for the style sheet, or none, and a text. */
 export type Token = readonly [string | null, string];

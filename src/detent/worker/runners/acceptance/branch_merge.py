@@ -1,7 +1,8 @@
 """Merges the branch of a task into a target branch: one merge commit for each verdict, once.
 
 The merge needs no work tree. If the target is checked out somewhere, that work tree must have no
-changes, and it follows. A merge commit names its verdict, so that a try after a crash finds it.
+changes, and its files are updated. A merge commit names its verdict, so that a try after a crash
+finds it.
 """
 
 from pathlib import Path

@@ -125,7 +125,7 @@ class TaskBranch:
             return head
         made = self.commit(tree, [head], f"Work of task {self.verdict.task_id}")
         self._in_work("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
-        self.confined(["reset", "--quiet"])  # the index of the worktree follows
+        self.confined(["reset", "--quiet"])  # update the index of the worktree
         return made
 
     def _in_work(self, *arguments: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from detent.kernel.quantity import quantity
 from detent.operations.comment_threads import Thread
 
 #: How many quoted lines of a comment are shown, and how much of each.
@@ -48,4 +49,4 @@ def _age(thread: Thread) -> str:
 def _quoted(lines: Sequence[str]) -> list[str]:
     shown = [each[:LONGEST_QUOTED] for each in lines[:MAX_QUOTED]]
     more = len(lines) - MAX_QUOTED
-    return [*shown, f"[{more} more lines]"] if more > 0 else shown
+    return [*shown, f"[{quantity(more, 'more line')}]"] if more > 0 else shown
