@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # a plain installation has no PostgreSQL
 PAUSE_S = (0.15, 0.8)
 #: A database is killed at least so often, if it is killed at all: a hundred times in five minutes.
 KILL_EVERY_S = 1.5
+#: On a slow machine it stays up for this many times as long as the restart took: else almost no
+#: work is done between two kills.
+UP_TIMES = 2
 #: How long a process is stopped, in leases.
 STOPPED_LEASES = (0.5, 4.0)
 #: How far the clock of the host jumps; further and what waits would wait for it to come back.
@@ -134,10 +137,12 @@ class Injector:
     def kill_database(self) -> bool:
         if self.server is None:
             return False
+        begun_s = time.monotonic()
         self.server.kill()
         time.sleep(self.rng.uniform(0.0, 0.5))
         self.server.restart()
-        self._next_kill_s = time.monotonic() + KILL_EVERY_S
+        now_s = time.monotonic()
+        self._next_kill_s = now_s + max(KILL_EVERY_S, UP_TIMES * (now_s - begun_s))
         return True
 
     def cut(self) -> bool:
