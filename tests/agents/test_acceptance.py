@@ -9,7 +9,7 @@ import pytest
 from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.commands.review_commands import ReviewedDiff
-from detent.operations import inbox, queries, tasks
+from detent.operations import inbox, manual_runs, queries, review_page, tasks
 from detent.operations.registry import Caller, Scope
 from tests.agents.accept_worker import declare
 from tests.agents.repository import commit, git, make_repository
@@ -90,6 +90,31 @@ def test_the_work_is_merged_before_the_task_is_accepted(s: Scene, repo: Path) ->
         "state": "completed",
         "problem": None,
     }
+
+
+def test_an_acceptance_is_not_run_manually(s: Scene, repo: Path) -> None:
+    task_id = reviewed(s, repo)
+    with s.working():
+        s.rests("ready")
+    accept(s, task_id)
+    for call in (
+        lambda: manual_runs.begin_run(s.core, ALICE, job_id=f"{task_id}-j2"),
+        lambda: manual_runs.set_task_state(s.core, ALICE, task_id=task_id, state="ready"),
+    ):
+        with pytest.raises(Refused) as caught:
+            call()
+        assert caught.value.code == "not_claimable"
+
+
+def test_the_event_of_an_acceptance_keeps_the_reviewed_diff(s: Scene, repo: Path) -> None:
+    task_id = reviewed(s, repo)
+    with s.working():
+        s.rests("ready")
+    diff = review_page.review(s.core, ALICE, task_id=task_id)["diff"]
+    assert diff is not None
+    named = diff["sha256"]
+    tasks.send_event(s.core, ALICE, task_id=task_id, event="task_accepting", diff=named)
+    assert event(s, "task_accepting")["diff"] == named
 
 
 def test_a_target_that_is_not_checked_out_is_moved_alone(s: Scene, repo: Path) -> None:

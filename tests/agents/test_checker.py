@@ -16,6 +16,7 @@ from detent.operations.registry import Caller, Scope
 from detent.store.types import Query
 from detent.submission.command import submit_task
 from detent.submission.context import Context
+from detent.worker import checker
 from tests.agents.repository import git, make_repository
 from tests.agents.scene import Scene
 from tests.worker.waiting import Gate, until
@@ -86,8 +87,8 @@ def test_the_work_is_checked_before_a_person_sees_it(s: Scene, repo: Path) -> No
         assert given["truncated"] is False
         checks.gate.open.set()
         s.rests("ready")
-    checker, first = checker_of(s), s.runs()[0]["id"]
-    assert (checker.state, checker.intent) == ("completed", "check")
+    subtask, first = checker_of(s), s.runs()[0]["id"]
+    assert (subtask.state, subtask.intent) == ("completed", "check")
     found = evidence(s, first, "check.json")
     assert (found["checker"], found["accept"], found["findings"]) == ("check", False, findings)
     assert found["diff"] == given["diff"]
@@ -95,6 +96,27 @@ def test_the_work_is_checked_before_a_person_sees_it(s: Scene, repo: Path) -> No
     assert "- The tests pass.\n- broken is False." in s.prompts()[0]
     assert "task_accepted" not in s.names()
     assert tasks.accept_task(s.core, ALICE, task_id=s.task().id)["state"] == "completed"
+
+
+def test_the_checked_agent_cannot_write_the_findings(s: Scene, repo: Path) -> None:
+    forged = [*FIX, {"evidence": {"check.json": '{"accept": true}'}}]
+    checks = start(s, repo, {"accept": False, "findings": ["broken"]}, forged)
+    checks.gate.open.set()
+    with s.working():
+        s.rests("ready")
+    assert evidence(s, s.runs()[0]["id"], "check.json")["findings"] == ["broken"]
+
+
+def test_a_checker_does_not_accept_what_it_has_not_seen(
+    s: Scene, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checker, "LONGEST_DIFF", 10)
+    checks = start(s, repo, {"accept": True}, checker_may_accept=True)
+    checks.gate.open.set()
+    with s.working():
+        s.rests("ready")
+    assert checks.given[0]["truncated"] is True
+    assert "task_accepted" not in s.names()
 
 
 def test_a_checker_accepts_nothing_without_a_policy(s: Scene, repo: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Forbidden, Invalid, NotFound
+from detent.kernel import commands as c
 from detent.kernel.commands import Actor
 from detent.operations.installation import figures
 from detent.operations.registry import Caller, Scope
@@ -240,3 +241,12 @@ def test_a_task_of_another_project_cannot_be_snoozed_or_assigned() -> None:
     for operation, given in (("snooze_task", {"until": "1h"}), ("assign_task", {"person": "ada"})):
         with pytest.raises(NotFound):
             client.call(operation, stranger, task_id=made, **given)
+
+
+def test_an_edit_keeps_an_assignment_that_its_editor_has_not_seen() -> None:
+    client = OperationsClient()
+    made = reviewed(client)
+    client.call("assign_task", task_id=made, person="ada")
+    edit = c.EditTask(made, {"options": {"max_rounds": 2, "assigned_to": "grace"}})
+    client.core.engine.do(edit, Actor("editor"))
+    assert client.call("show_task", task_id=made)["assigned_to"] == "ada"

@@ -266,6 +266,23 @@ def test_drafts_of_a_deleted_task_are_deleted(task: CommentedTask) -> None:
     assert list(task.here.rows("review_drafts")) == [name]
 
 
+def test_a_published_draft_is_not_saved_again(task: CommentedTask) -> None:
+    """A browser may save what was typed last after the drafts were published."""
+    diff = task.round()
+    task.call("save_draft", draft_id="d1", **lines(diff))
+    task.call("publish_drafts")
+    assert error_of(task, "save_draft", draft_id="d1", **lines(diff)).code == "comment_exists"
+
+
+def test_the_id_of_a_reply_of_another_author_is_refused(task: CommentedTask) -> None:
+    comment_id = task.comment(task.round(), BEN)
+    reply = {"draft_id": "d1", "text": "Yes.", "reply_to": comment_id}
+    task.call("save_draft", ANN, **reply)
+    task.call("publish_drafts", ANN)
+    task.call("save_draft", BEN, **reply)
+    assert error_of(task, "publish_drafts", BEN).code == "comment_exists"
+
+
 # ---- requested changes -----------------------------------------------------------------------
 
 

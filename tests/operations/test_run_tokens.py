@@ -182,6 +182,14 @@ def test_invalid_evidence_is_refused(
     assert owner.get(f"/api/runs/{agent.run_id}/evidence").json()["items"] == []
 
 
+@pytest.mark.parametrize(("workspace", "status"), [("worktree", 422), ("directory", 201)])
+def test_the_diff_of_a_worktree_is_the_workers(
+    gateway: Installation, owner: httpx2.Client, workspace: str, status: int
+) -> None:
+    agent = at_work(gateway, owner, options={"workspace": workspace})
+    assert agent.post("/evidence", name="changes.diff", text="x").status_code == status
+
+
 def test_a_question_is_recorded_until_the_run_ends(
     gateway: Installation, owner: httpx2.Client
 ) -> None:

@@ -35,10 +35,14 @@ def accept_by_checker(draft: Draft, task: Task, subtask_id: str) -> None:
     state = draft.lifecycle(task).by_state[task.state]
     if not state.under_review or checked.get("job_id") != task.job_id:
         return
-    if job.state != "completed" or not says_accept(job.result):
+    # A checker that has seen a part of the diff does not accept the rest.
+    if job.state != "completed" or checked.get("truncated") or not says_accept(job.result):
+        return
+    action = action_of(task.options)
+    if not draft.may(task, e.TaskAccepted if action is None else e.TaskAccepting):
         return
     by, diff = f"checker:{checker.intent}", checked.get("diff")
-    if action_of(task.options) is None:
+    if action is None:
         draft.emit(task.id, e.TaskAccepted(diff=diff, by=by))
     else:
         job_id = job_of_task(task.id, task.jobs + 1)

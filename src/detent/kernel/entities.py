@@ -206,7 +206,8 @@ class Comment(NamedTuple):
     id: str
     author: str
     open: bool = True
-    replies: tuple[str, ...] = ()
+    #: By the id of each reply, who wrote it.
+    replies: Mapping[str, str] = NOTHING
 
 
 class Resource(NamedTuple):

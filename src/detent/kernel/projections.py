@@ -191,7 +191,7 @@ def _comment_added(world: EntityStore, record: e.Record, event: e.CommentAdded) 
 
 def _comment_replied(world: EntityStore, record: e.Record, event: e.CommentReplied) -> None:
     comment: Comment = world.part(COMMENTS, record.stream, event.comment_id)
-    replied = comment._replace(replies=(*comment.replies, event.reply_id))
+    replied = comment._replace(replies={**comment.replies, event.reply_id: record.actor})
     world.put_part(COMMENTS, record.stream, comment.id, replied)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from detent import views
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
+from detent.kernel.acceptance import is_acceptance
+from detent.kernel.checks import CHECKS
 from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
 from detent.kernel.task_events import TASK_EVENTS
@@ -43,6 +45,12 @@ def begin_run(
     if job.plan_version or job.options.get("planner"):
         raise Refused(
             f"Job {job_id} has a plan, and only workers run the steps of a plan.",
+            code="not_claimable",
+        )
+    if is_acceptance(job) or CHECKS in job.options:
+        raise Refused(
+            f"Job {job_id} merges, pushes or checks the work of a task, and only workers run such "
+            "jobs.",
             code="not_claimable",
         )
     worker = MANUAL_PREFIX + caller.name

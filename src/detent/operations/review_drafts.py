@@ -16,6 +16,7 @@ from detent.operations.review_draft_rows import (
     TABLE,
     DraftRow,
     own_drafts,
+    published_ids,
     row_name,
     to_row,
 )
@@ -43,6 +44,7 @@ def save_draft(
     """Save a draft of a comment on lines of the diff under review, or of a reply."""
     core.task(caller, task_id)
     check_text(text)
+    _check_unpublished(core, caller, task_id, draft_id)
     if reply_to is not None:
         _check_reply(core, task_id, reply_to, diff or file)
         draft = DraftRow(draft_id, 0, text, reply_to)
@@ -53,6 +55,17 @@ def save_draft(
         given = Lines(diff, file, side, start, end)
         draft = _with_anchor(core, caller, task_id, DraftRow(draft_id, 0, text), given)
     return _saved(core, caller, task_id, draft)
+
+
+def _check_unpublished(core: Core, caller: Caller, task_id: str, draft_id: str) -> None:
+    with core.store.read() as view:
+        published = published_ids(threads_of(view, task_id), caller.name)
+    if draft_id in published:
+        raise Refused(
+            f"The draft {draft_id} was published and cannot be changed.",
+            code="comment_exists",
+            hint="Use another id for a new draft.",
+        )
 
 
 def _check_reply(core: Core, task_id: str, reply_to: str, lines: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import commands as c
-from detent.kernel.entities import Task
+from detent.kernel.entities import Job, Task
 from detent.kernel.evidence_types import is_question, type_of
 from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
@@ -20,11 +20,13 @@ from detent.operations.context import Core
 from detent.operations.evidence import ANY, checked_name
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.review_diffs import DIFF_FILE
 from detent.operations.review_rows import IMAGES_AFTER, IMAGES_BEFORE
 from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
+from detent.submission.options import WorkspaceMode
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 
@@ -94,7 +96,7 @@ def own_evidence(
             f"Evidence must have at most {limit} bytes here, not {len(data)}.", limit=limit
         )
     own = run_for_write(core, caller)
-    _check_evidence_limit(core, own.run_id, _free_name(name))
+    _check_evidence_limit(core, own.run_id, _free_name(name, own.job))
     blob = core.store.blobs.put(BytesIO(data))
     kind, media_type = type_of(name).value, mimetypes.guess_type(name)[0] or ANY
     added = c.AddEvidence(own.grant, own.run_id, name, kind, blob.sha256, blob.size, media_type)
@@ -108,11 +110,13 @@ def own_evidence(
     }
 
 
-def _free_name(name: str) -> str:
-    """The name, unless the worker stores the images of a worktree there, which people compare."""
-    if name.startswith((IMAGES_BEFORE, IMAGES_AFTER)):
+def _free_name(name: str, job: Job) -> str:
+    """The name, unless the worker stores there what people review of a worktree."""
+    diff = name == DIFF_FILE and job.options.get("workspace") == WorkspaceMode.WORKTREE
+    if diff or name.startswith((IMAGES_BEFORE, IMAGES_AFTER)):
         raise Invalid(
-            f"Names below {IMAGES_BEFORE} and {IMAGES_AFTER} are reserved for the worker.",
+            f"{DIFF_FILE} and names below {IMAGES_BEFORE} and {IMAGES_AFTER} are reserved for the "
+            "worker.",
             field="name",
             given=name,
             hint="Choose another directory.",

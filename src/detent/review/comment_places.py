@@ -4,7 +4,6 @@ A comment moves with its lines. If one of them is no longer shown with the same 
 are no longer consecutive, the comment is outdated.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +15,8 @@ from detent.review.unified_diff import Diff, FileDiff, Side
 WHOLE_FILE = 0
 #: The share of its lines that a new file must have to be the successor of a file that is gone.
 MIN_SIMILARITY = 0.5
+#: The maximum number of new files among which the successor is searched.
+MAX_CANDIDATES = 100
 
 
 class Anchor(NamedTuple):
@@ -90,13 +91,13 @@ def successor(before: Diff, file: FileDiff, now: Diff, side: Side) -> FileDiff |
 
 def _most_similar(before: Diff, file: FileDiff, now: Diff) -> FileDiff | None:
     """The new file with the largest part of the lines of a file that is gone."""
-    lines = Counter(file.lines("after").values())
-    new = [each for each in now.files if each.base_path != each.path]
-    shares = [
-        ((lines & Counter(each.lines("after").values())).total(), each)
-        for each in new
-        if before.file(each.path) is None
+    new = [
+        each for each in now.files if each.base_path != each.path and before.file(each.path) is None
     ]
+    if len(new) > MAX_CANDIDATES:
+        return None
+    lines = file.after_lines
+    shares = [((lines & each.after_lines).total(), each) for each in new]
     most, found = max(shares, key=lambda share: share[0], default=(0, None))
     return found if most and most >= MIN_SIMILARITY * lines.total() else None
 

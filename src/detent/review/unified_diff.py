@@ -6,6 +6,7 @@ characters. Lines are decoded when they are used.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -143,6 +144,11 @@ class FileDiff:
     def lines(self, side: Side) -> Mapping[int, str]:
         """The lines that the hunks show on a side, by number and in order."""
         return self._before if side == "before" else self._after
+
+    @cached_property
+    def after_lines(self) -> Counter[str]:
+        """How often each line is shown after the change."""
+        return Counter(self._after.values())
 
     @cached_property
     def _before(self) -> Mapping[int, str]:

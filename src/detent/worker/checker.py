@@ -77,7 +77,13 @@ def _command(
     context = run.intent.app.context(checker, client.actor, lifecycle=task.lifecycle)
     request = {"intent": checker, "title": f"Check of task {task.id}", "payload": payload}
     made = subtask_of_task(context, task, derived_id(job.id, "check"), request)
-    checks = {"task_id": task.id, "job_id": job.id, "run_id": run.run_id, "diff": diff}
+    checks = {
+        "task_id": task.id,
+        "job_id": job.id,
+        "run_id": run.run_id,
+        "diff": diff,
+        "truncated": payload["truncated"],
+    }
     return replace(made, options={**made.options, CHECKS: checks})
 
 
@@ -103,11 +109,8 @@ def with_findings(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -
     accepted = says_accept(verdict)
     content = {"checker": run.intent.name, **verdict, "accept": accepted, "diff": checked["diff"]}
     kept = run.files.keep(FINDINGS, redact_value(content))
-    with client.read() as view:
-        known = view.page(Query("evidence", {"run_id": checked["run_id"], "file": FINDINGS}))
-    if not known:
-        added = (checked["run_id"], *kept)
-        client.execute(c.AttachEvidence(checked["job_id"], *added))
+    # This replaces a file that the checked run has left under the same name.
+    client.execute(c.AttachEvidence(checked["job_id"], checked["run_id"], *kept))
     return replace(report, result={**verdict, "accept": accepted})
 
 

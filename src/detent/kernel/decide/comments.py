@@ -45,7 +45,7 @@ def _add_comment(draft: Draft, task: Task, new: rc.NewComment) -> bool:
     _check_lines(new)
     known = draft.parts_of(COMMENTS, task.id)
     if new.id in known:
-        return _repeated(draft, known[new.id])
+        return _repeated(draft, new.id, known[new.id].author)
     if len(known) >= MAX_COMMENTS:
         raise Refused(
             f"Task {task.id} has {MAX_COMMENTS} comments, which is the limit.",
@@ -69,11 +69,11 @@ def _add_comment(draft: Draft, task: Task, new: rc.NewComment) -> bool:
     return True
 
 
-def _repeated(draft: Draft, known: Comment) -> bool:
-    """Return False: the author repeats the comment. Refuse the id for any other author."""
-    if known.author != draft.actor.name:
+def _repeated(draft: Draft, known_id: str, author: str) -> bool:
+    """Return False: the author repeats it. Refuse the id for any other author."""
+    if author != draft.actor.name:
         raise Refused(
-            f"The id {known.id} belongs to a comment of {known.author}.", code="comment_exists"
+            f"The id {known_id} belongs to a comment or reply of {author}.", code="comment_exists"
         )
     return False
 
@@ -82,7 +82,7 @@ def _add_reply(draft: Draft, task: Task, new: rc.NewReply, run_id: str | None) -
     check_text(new.text)
     comment = _comment(draft, task, new.comment_id)
     if new.id in comment.replies:
-        return False
+        return _repeated(draft, new.id, comment.replies[new.id])
     if len(comment.replies) >= MAX_REPLIES:
         raise Refused(
             f"Comment {comment.id} has {MAX_REPLIES} replies, which is the limit.",

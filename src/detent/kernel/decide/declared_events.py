@@ -58,7 +58,7 @@ def _accept_with_action(draft: Draft, sent: c.SendEvent) -> None:
             code="no_action",
             hint=f"Accept it: `detent accept {sent.task_id}`.",
         )
-    review.accept_task(draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen))
+    review.accept_task(draft, c.AcceptTask(sent.task_id, sent.comment, sent.seen, sent.diff))
 
 
 def _row(draft: Draft, task: Task, event: str) -> Row:

@@ -37,6 +37,8 @@ def edit_task(draft: Draft, command: c.EditTask) -> None:
 def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
     """Change fields of a task; a new priority also moves its job in the queue."""
     changes = _checked(given)
+    if "options" in changes:
+        changes["options"] = _with_assignment(task, changes["options"])
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
     if "priority" in changes and job is not None and job.state not in ENDED_JOB:
@@ -51,6 +53,13 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     if "priority" in changes:
         changes["priority"] = priority_from(changes["priority"]).value
     return changes
+
+
+def _with_assignment(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """New options with the present assignment: the editor may have read an earlier one."""
+    others = {name: value for name, value in options.items() if name != ASSIGNED_TO}
+    own = {name: value for name, value in task.options.items() if name == ASSIGNED_TO}
+    return {**others, **own}
 
 
 def _not_ended(draft: Draft, task: Task) -> None:
