@@ -304,7 +304,7 @@ interface ActsProps {
  * depend on it. */
 function useActs(props: ActsProps): ReviewActs {
   const { task_id, diff, since, setSelection, setOpen, setViewed } = props;
-  const { openDraft, openReply, closeDraft, refresh } = props.notes;
+  const { openDraft, openReply, editDraft, closeDraft, savers, keepText, refresh } = props.notes;
   return useMemo(
     () => ({
       taskId: task_id,
@@ -328,7 +328,10 @@ function useActs(props: ActsProps): ReviewActs {
         setOpen(path, !viewed);
         setViewed(path, viewed);
       },
+      editDraft,
       closeDraft,
+      savers,
+      keepText,
       refresh,
       reply: openReply,
     }),
@@ -341,7 +344,10 @@ function useActs(props: ActsProps): ReviewActs {
       setViewed,
       openDraft,
       openReply,
+      editDraft,
       closeDraft,
+      savers,
+      keepText,
       refresh,
     ],
   );

@@ -44,13 +44,15 @@ function Opened({ latest }: { latest: Review }) {
   }, [isNewer, latest.diff]);
   const review = { ...latest, diff };
   const notes = useNotes(latest.task_id, diff?.sha256 ?? null);
+  const { settle } = notes;
   const next = useNextItem(latest.task_id);
   const reload = useCallback(
-    (since?: string) => {
+    async (since?: string) => {
+      if (!(await settle())) return;
       setPinned(null);
       change({ since: since ?? null, file: null });
     },
-    [change],
+    [change, settle],
   );
   return (
     <div className="review">
@@ -65,6 +67,7 @@ function Opened({ latest }: { latest: Review }) {
         review={review}
         drafts={notes.drafts.filter((draft) => draft.text).length}
         openComments={notes.open}
+        settle={settle}
         onReload={reload}
         onNext={next}
       />

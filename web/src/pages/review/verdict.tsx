@@ -16,12 +16,15 @@ interface Props {
   review: Review;
   drafts: number;
   openComments: number;
+  /** Save the drafts that are being written. Answers whether that worked. */
+  settle: () => Promise<boolean>;
   /** Show the diff that is under review now. */
   onReload: () => void;
   onNext: () => void;
 }
 
-export function Verdict({ review, drafts, openComments, onReload, onNext }: Props) {
+export function Verdict(props: Props) {
+  const { review, drafts, openComments, settle, onReload, onNext } = props;
   const why = useRead("why", { task_id: review.task_id });
   const table = useTable(review.lifecycle);
   const [comment, setComment] = useState("");
@@ -36,16 +39,22 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
   const act = async (word: string, verb: () => Promise<unknown>) => {
     setBusy(true);
     setProblem(null);
-    try {
-      await verb();
-      say(`${word}: ${plain(titleOf(review))}`);
-      setComment("");
-    } catch (refused) {
-      setProblem(refused as Problem);
+    if (await settle()) {
+      try {
+        await verb();
+        say(`${word}: ${plain(titleOf(review))}`);
+      } catch (refused) {
+        setProblem(refused as Problem);
+      }
+      await client.invalidateQueries();
     }
-    await client.invalidateQueries();
     setBusy(false);
   };
+  const decide = (word: string, verb: () => Promise<unknown>) =>
+    act(word, async () => {
+      await verb();
+      setComment("");
+    });
   const reload = () => {
     setProblem(null);
     onReload();
@@ -89,10 +98,9 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
           <button
             type="button"
             className="button danger"
-            data-key="reject"
             disabled={busy}
             onClick={() =>
-              act("Changes requested", () => call("request_changes", { ...own, diff }))
+              decide("Changes requested", () => call("request_changes", { ...own, diff }))
             }
           >
             Request changes{toHandBack(drafts + openComments)}
@@ -102,9 +110,8 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
           <button
             type="button"
             className="button primary"
-            data-key="accept"
             disabled={busy}
-            onClick={() => act("Accepted", () => call("accept_task", { ...own, diff }))}
+            onClick={() => decide("Accepted", () => call("accept_task", { ...own, diff }))}
           >
             Accept
           </button>
@@ -117,7 +124,7 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
             title={plain(row.why)}
             disabled={busy}
             onClick={() =>
-              act(eventLabel(row.event), () =>
+              decide(eventLabel(row.event), () =>
                 call("send_event", { ...own, event: row.event, diff }),
               )
             }
