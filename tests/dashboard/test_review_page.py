@@ -569,3 +569,27 @@ def test_the_page_scrolls_as_one(page: Page, detent: ReviewScene, simple: str) -
         /auto|scroll/.test(getComputedStyle(each).overflow)).map((each) => each.className)"""
     assert page.evaluate(inner) == []
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_its_styles_change_no_other_page(page: Page, detent: ReviewScene, simple: str) -> None:
+    look = """() => [...document.querySelectorAll('main .note')].map((each) => {
+        const { display, padding, border, maxWidth } = getComputedStyle(each);
+        return [display, padding, border, maxWidth];
+    })"""
+    page.goto(f"{detent.url}/access")
+    expect(page.locator("main .note")).to_have_count(2)
+    before = page.evaluate(look)
+    opened(page, detent, detent.leave(simple))
+    expect(page.locator(".code").first).to_be_visible()
+    # The styles of the review page stay loaded while the reader goes on.
+    page.get_by_role("link", name="Access", exact=True).click()
+    expect(page.locator("main .note")).to_have_count(2)
+    assert page.evaluate(look) == before
+
+
+def test_every_style_is_below_the_root_of_the_page() -> None:
+    source = Path(__file__).parents[2] / "web" / "src" / "styles" / "review.css"
+    selectors = re.findall(r"^ *([.:#a-z*\[].*)(?: \{|,)$", source.read_text(), re.MULTILINE)
+    assert len(selectors) > 100
+    below = re.compile(r'(:root\[data-theme="dark"\] )?\.review( |$)')
+    assert [each for each in selectors if not below.match(each)] == []
