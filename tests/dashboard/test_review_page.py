@@ -130,6 +130,25 @@ def test_what_changed_since_a_round_is_shown(page: Page, detent: ReviewScene) ->
     expect(page.locator("section.review-file")).to_have_count(1)
 
 
+def test_what_changed_is_never_that_of_another_diff_than_the_one_that_is_read(
+    page: Page, detent: ReviewScene
+) -> None:
+    rounds = [diff_of({"a.txt": changed()}, {"a.txt": changed(*at)}) for at in ((5,), (5, 9), (7,))]
+    task_id = detent.leave(*rounds)
+    detent.next_round(task_id)
+    opened(page, detent, task_id)
+    expect(file(page, "a.txt")).to_contain_text("line 9 changed")
+    detent.next_round(task_id)
+    expect(page.get_by_text("The task has a newer diff")).to_be_visible()
+    page.get_by_label("Changes", exact=True).select_option(label="since round 1")
+    expect(page.get_by_text("What has changed is known for the newest diff only")).to_be_visible()
+    expect(page.locator("section.review-file")).to_have_count(0)
+    page.get_by_role("button", name="Show the newest diff").click()
+    expect(file(page, "a.txt").locator("tr[data-kind=added]").first).to_contain_text("line 5")
+    expect(file(page, "a.txt")).to_contain_text("line 7 changed")
+    expect(page.get_by_text("The task has a newer diff")).to_have_count(0)
+
+
 # ---- drafts ----------------------------------------------------------------------------------
 
 
@@ -363,6 +382,25 @@ def test_a_task_without_a_diff_shows_its_evidence(page: Page, detent: ReviewScen
     assert flaws(page) == []
 
 
+def test_a_verdict_without_a_diff_is_refused_if_the_task_has_changed(
+    page: Page, detent: ReviewScene
+) -> None:
+    task_id = detent.submit("answer", {}, "ready", title="Only words")
+    opened(page, detent, task_id)
+    accept = page.get_by_role("button", name="Accept", exact=True)
+    expect(accept).to_be_visible()
+    detent.next_round(task_id)
+    expect(page.get_by_role("main")).to_contain_text(re.compile("Rounds ?1"))
+    accept.click()
+    refused = page.get_by_role("region", name="Verdict").get_by_role("alert")
+    expect(refused).to_contain_text("The work has changed since you read it.")
+    assert detent.task(task_id)["state"] == "ready"
+    refused.get_by_role("button", name="Show the current state").click()
+    expect(refused).to_have_count(0)
+    accept.click()
+    detent.wait_for(task_id, "completed")
+
+
 # ---- what is shown ---------------------------------------------------------------------------
 
 
@@ -501,6 +539,21 @@ def test_the_next_item_of_the_inbox_is_one_key_away(
     page.keyboard.press("e")
     expect(page).not_to_have_url(re.compile(first))
     expect(page).to_have_url(re.compile(r"/tasks/.+/review$|/inbox/.+"))
+
+
+def test_the_next_item_is_one_key_away_also_without_a_diff(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.submit("answer", {}, "ready", title="Only words")
+    detent.leave(simple)
+    opened(page, detent, task_id)
+    expect(page.get_by_role("link", name=re.compile(r"^Inbox [1-9]"))).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next item of the inbox")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("e")
+    expect(page).not_to_have_url(re.compile(task_id))
 
 
 def test_the_page_is_opened_from_the_inbox_and_from_the_task(

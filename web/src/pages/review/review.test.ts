@@ -160,6 +160,25 @@ describe("files", () => {
     loader.start();
     await vi.waitFor(() => expect(asked).toEqual(["a", "b"]));
   });
+  test("no further file is loaded once the page is left", async () => {
+    const asked: string[] = [];
+    const answers: ((lines: FileLines) => void)[] = [];
+    const read = (path: string) =>
+      new Promise<FileLines>((resolve) => {
+        asked.push(path);
+        answers.push(resolve);
+      });
+    const loader = new FileLoader(read, ["a", "b"]);
+    loader.start();
+    loader.stop();
+    loader.want("c");
+    answers[0]!({ hunks: [], truncated: false });
+    await vi.waitFor(() => expect(loader.look("a")).not.toBeNull());
+    await Promise.resolve();
+    expect(asked).toEqual(["a"]);
+    loader.start();
+    await vi.waitFor(() => expect(asked).toEqual(["a", "c"]));
+  });
   test("files in view are loaded before the rest, each once", async () => {
     const asked: string[] = [];
     const answers: (() => void)[] = [];
