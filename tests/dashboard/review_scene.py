@@ -30,6 +30,11 @@ def leave(run: detent.Run, diffs: list, tests: dict | None = None, **_: object) 
     if tests:
         run.evidence("test-results.json", tests)
     return {"summary": "I changed what you asked for, see `code`."}
+
+
+@app.intent("answer")
+def answer(run: detent.Run, **_: object) -> dict:
+    return {"summary": "There is nothing to change."}
 """
 
 CONFIG = """

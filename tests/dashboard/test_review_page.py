@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Route,
+    ViewportSize,
+    expect,
+)
 
 from tests.dashboard.conftest import PATIENCE_MS, sign_in
 from tests.dashboard.review_scene import ReviewScene, diff_of
@@ -122,6 +130,25 @@ def test_what_changed_since_a_round_is_shown(page: Page, detent: ReviewScene) ->
     expect(page.locator("section.review-file")).to_have_count(1)
 
 
+def test_what_changed_is_never_that_of_another_diff_than_the_one_that_is_read(
+    page: Page, detent: ReviewScene
+) -> None:
+    rounds = [diff_of({"a.txt": changed()}, {"a.txt": changed(*at)}) for at in ((5,), (5, 9), (7,))]
+    task_id = detent.leave(*rounds)
+    detent.next_round(task_id)
+    opened(page, detent, task_id)
+    expect(file(page, "a.txt")).to_contain_text("line 9 changed")
+    detent.next_round(task_id)
+    expect(page.get_by_text("The task has a newer diff")).to_be_visible()
+    page.get_by_label("Changes", exact=True).select_option(label="since round 1")
+    expect(page.get_by_text("What has changed is known for the newest diff only")).to_be_visible()
+    expect(page.locator("section.review-file")).to_have_count(0)
+    page.get_by_role("button", name="Show the newest diff").click()
+    expect(file(page, "a.txt").locator("tr[data-kind=added]").first).to_contain_text("line 5")
+    expect(file(page, "a.txt")).to_contain_text("line 7 changed")
+    expect(page.get_by_text("The task has a newer diff")).to_have_count(0)
+
+
 # ---- drafts ----------------------------------------------------------------------------------
 
 
@@ -186,6 +213,129 @@ def test_comments_are_posted_replied_to_resolved_and_reopened(
     assert (found["state"], found["anchor"]["start"], found["anchor"]["end"]) == ("open", 3, 5)
 
 
+def written(page: Page, detent: ReviewScene, task_id: str, words: str) -> Locator:
+    """An open editor on line 5 of app/a.txt, whose text is stored."""
+    opened(page, detent, task_id)
+    number(page, "app/a.txt", "Line 5, added").click()
+    page.keyboard.press("c")
+    page.keyboard.type(words)
+    expect(page.get_by_text("Saved as a draft")).to_be_visible()
+    return page.get_by_label("Comment on line 5")
+
+
+def drafts(detent: ReviewScene, task_id: str) -> list[str]:
+    return [each["text"] for each in detent.get(f"/api/tasks/{task_id}/comments")["drafts"]]
+
+
+def comments(detent: ReviewScene, task_id: str) -> list[str]:
+    return [each["text"] for each in detent.get(f"/api/tasks/{task_id}/comments")["comments"]]
+
+
+def test_an_editor_that_is_shown_again_has_its_text(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    field = written(page, detent, task_id, "half of it")
+    fold = file(page, "app/a.txt").get_by_role("button", name=re.compile("^(Fold|Unfold) "))
+    fold.click()
+    expect(field).to_have_count(0)
+    fold.click()
+    expect(field).to_have_value("half of it")
+    page.get_by_role("button", name="Side by side").click()
+    expect(page.locator("table.split").first).to_be_visible()
+    expect(field).to_have_value("half of it")
+    page.get_by_role("button", name="Unified").click()
+    expect(page.locator("table.split")).to_have_count(0)
+    # A comment of someone else on the same line does not disturb who writes.
+    field.focus()
+    page.keyboard.press("End")
+    page.keyboard.type(", and more")
+    shown = detent.get(f"/api/tasks/{task_id}/review")["diff"]["sha256"]
+    place = {"diff": shown, "file": "app/a.txt", "side": "after", "start": 5, "end": 5}
+    posted = detent.post(f"/api/tasks/{task_id}/comments", {**place, "text": "I was here."})
+    assert posted.status_code in (200, 201), posted.text
+    expect(page.get_by_role("article", name=re.compile("^Comment by"))).to_be_visible()
+    expect(field).to_be_focused()
+    expect(field).to_have_value("half of it, and more")
+    field.press("Escape")
+    draft = page.get_by_role("article", name="Draft on line 5")
+    expect(draft).to_contain_text("half of it, and more")
+    # The same for a draft that was stored before.
+    draft.get_by_role("button", name="Edit").click()
+    field.fill("all of it")
+    expect(page.get_by_text("Saved as a draft")).to_be_visible()
+    fold.click()
+    expect(field).to_have_count(0)
+    fold.click()
+    expect(field).to_have_value("all of it")
+    field.press("Escape")
+    expect(draft).to_contain_text("all of it")
+    assert drafts(detent, task_id) == ["all of it"]
+
+
+def test_drafts_are_published_as_they_are_typed_and_the_overall_comment_stays(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    field = written(page, detent, task_id, "first")
+    overall = page.get_by_label("Comment on the work as a whole")
+    overall.fill("For later.")
+    held: list[Route] = []
+    page.route(re.compile("/drafts/"), lambda route: held.append(route))
+    with page.expect_request(re.compile("/drafts/")):
+        field.fill("first and last")
+    publish = page.get_by_role("button", name="Publish 1 draft")
+    publish.click()
+    expect(publish).to_be_disabled()
+    assert comments(detent, task_id) == []
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("article", name=re.compile("^Comment by"))).to_be_visible()
+    expect(field).to_have_count(0)
+    assert (comments(detent, task_id), drafts(detent, task_id)) == (["first and last"], [])
+    expect(overall).to_have_value("For later.")
+
+
+def test_changes_are_requested_with_the_draft_that_is_being_written(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    held: list[Route] = []
+    page.route(re.compile("/drafts/"), lambda route: held.append(route))
+    number(page, "app/a.txt", "Line 5, added").click()
+    page.keyboard.press("c")
+    with page.expect_request(re.compile("/drafts/")):
+        page.keyboard.type("Not like this.")
+    request = page.get_by_role("button", name="Request changes", exact=True)
+    request.click()
+    expect(request).to_be_disabled()
+    for route in held:
+        route.continue_()
+    wait_until(lambda: detent.task(task_id)["rounds"] == 1, "changes are requested")
+    assert (comments(detent, task_id), drafts(detent, task_id)) == (["Not like this."], [])
+
+
+def test_a_verdict_is_not_given_while_a_draft_cannot_be_saved(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.leave(simple)
+    opened(page, detent, task_id)
+    page.route(re.compile("/drafts/"), lambda route: route.abort())
+    number(page, "app/a.txt", "Line 5, added").click()
+    page.keyboard.press("c")
+    page.keyboard.type("Not like this.")
+    expect(page.get_by_role("alert").filter(has_text="Not saved")).to_be_visible()
+    page.get_by_role("button", name="Accept", exact=True).click()
+    expect(page.get_by_text("A draft is not saved")).to_be_visible()
+    field = page.get_by_label("Comment on line 5")
+    expect(field).to_have_value("Not like this.")
+    assert detent.task(task_id)["state"] == "ready"
+    page.unroute(re.compile("/drafts/"))
+    field.press("Control+Enter")
+    expect(page.get_by_role("article", name="Draft on line 5")).to_contain_text("Not like this.")
+
+
 # ---- verdicts --------------------------------------------------------------------------------
 
 
@@ -230,6 +380,25 @@ def test_a_task_without_a_diff_shows_its_evidence(page: Page, detent: ReviewScen
     opened(page, detent, task_id)
     expect(page.get_by_text("There is no diff")).to_be_visible()
     assert flaws(page) == []
+
+
+def test_a_verdict_without_a_diff_is_refused_if_the_task_has_changed(
+    page: Page, detent: ReviewScene
+) -> None:
+    task_id = detent.submit("answer", {}, "ready", title="Only words")
+    opened(page, detent, task_id)
+    accept = page.get_by_role("button", name="Accept", exact=True)
+    expect(accept).to_be_visible()
+    detent.next_round(task_id)
+    expect(page.get_by_role("main")).to_contain_text(re.compile("Rounds ?1"))
+    accept.click()
+    refused = page.get_by_role("region", name="Verdict").get_by_role("alert")
+    expect(refused).to_contain_text("The work has changed since you read it.")
+    assert detent.task(task_id)["state"] == "ready"
+    refused.get_by_role("button", name="Show the current state").click()
+    expect(refused).to_have_count(0)
+    accept.click()
+    detent.wait_for(task_id, "completed")
 
 
 # ---- what is shown ---------------------------------------------------------------------------
@@ -324,7 +493,8 @@ def test_viewed_files_are_folded_and_stay_viewed(
 def test_a_review_with_keys_alone(page: Page, detent: ReviewScene, simple: str) -> None:
     task_id = detent.leave(simple, title="By keys")
     opened(page, detent, task_id)
-    expect(file(page, "app/b.py").locator(".code").first).to_be_visible()
+    for path in ("app/a.txt", "app/b.py"):
+        expect(file(page, path).locator(".code").first).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("next, previous file")
     page.keyboard.press("Escape")
@@ -363,12 +533,27 @@ def test_the_next_item_of_the_inbox_is_one_key_away(
 ) -> None:
     first, second = detent.leave(simple), detent.leave(simple)
     opened(page, detent, first)
-    waiting = [each["id"] for each in detent.get("/api/inbox")["items"]]
-    assert {first, second} <= set(waiting)
-    expect(page.get_by_role("link", name=re.compile(rf"^Inbox {len(waiting)}"))).to_be_visible()
+    assert {first, second} <= {each["id"] for each in detent.get("/api/inbox")["items"]}
+    # The count is there once the page has read the inbox.
+    expect(page.get_by_role("link", name=re.compile(r"^Inbox [1-9]"))).to_be_visible()
     page.keyboard.press("e")
     expect(page).not_to_have_url(re.compile(first))
     expect(page).to_have_url(re.compile(r"/tasks/.+/review$|/inbox/.+"))
+
+
+def test_the_next_item_is_one_key_away_also_without_a_diff(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    task_id = detent.submit("answer", {}, "ready", title="Only words")
+    detent.leave(simple)
+    opened(page, detent, task_id)
+    expect(page.get_by_role("link", name=re.compile(r"^Inbox [1-9]"))).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next item of the inbox")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("e")
+    expect(page).not_to_have_url(re.compile(task_id))
 
 
 def test_the_page_is_opened_from_the_inbox_and_from_the_task(
@@ -437,3 +622,27 @@ def test_the_page_scrolls_as_one(page: Page, detent: ReviewScene, simple: str) -
         /auto|scroll/.test(getComputedStyle(each).overflow)).map((each) => each.className)"""
     assert page.evaluate(inner) == []
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_its_styles_change_no_other_page(page: Page, detent: ReviewScene, simple: str) -> None:
+    look = """() => [...document.querySelectorAll('main .note')].map((each) => {
+        const { display, padding, border, maxWidth } = getComputedStyle(each);
+        return [display, padding, border, maxWidth];
+    })"""
+    page.goto(f"{detent.url}/access")
+    expect(page.locator("main .note")).to_have_count(2)
+    before = page.evaluate(look)
+    opened(page, detent, detent.leave(simple))
+    expect(page.locator(".code").first).to_be_visible()
+    # The styles of the review page stay loaded while the reader goes on.
+    page.get_by_role("link", name="Access", exact=True).click()
+    expect(page.locator("main .note")).to_have_count(2)
+    assert page.evaluate(look) == before
+
+
+def test_every_style_is_below_the_root_of_the_page() -> None:
+    source = Path(__file__).parents[2] / "web" / "src" / "styles" / "review.css"
+    selectors = re.findall(r"^ *([.:#a-z*\[].*)(?: \{|,)$", source.read_text(), re.MULTILINE)
+    assert len(selectors) > 100
+    below = re.compile(r'(:root\[data-theme="dark"\] )?\.review( |$)')
+    assert [each for each in selectors if not below.match(each)] == []

@@ -1,6 +1,6 @@
 // The diff of a review: its files with a tree beside them, its views, and its keys.
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { call } from "../../api/call";
+import { call, Problem } from "../../api/call";
 import { useRead } from "../../api/hooks";
 import type { ChangedFile, DiffFile, Review, ReviewedDiff } from "../../api/schema";
 import { useSearch } from "../../router";
@@ -27,12 +27,13 @@ interface Props {
   review: Review;
   diff: ReviewedDiff;
   notes: AllNotes;
-  onNext: () => void;
+  /** Show the diff that is under review now, or what is new in it since a diff. */
+  onReload: (since?: string) => void;
 }
 
 /** The files to show: those of the diff, or those that changed since another diff. */
 export function Changes(props: Props) {
-  const { review, diff } = props;
+  const { review, diff, onReload } = props;
   const [search] = useSearch();
   const since = review.earlier.some((each) => each.sha256 === search.get("since"))
     ? search.get("since")
@@ -59,8 +60,24 @@ export function Changes(props: Props) {
   }
   if (since === null) return <Files {...props} files={diff.files} since={null} />;
   if (between.error) return <Trouble problem={between.error} again={between.refetch} />;
-  if (!changed) return <Loading what="what has changed" />;
+  const other = between.data?.since !== since || between.data.diff !== diff.sha256;
+  if (!changed || (other && between.isFetching)) return <Loading what="what has changed" />;
+  if (other) return <OtherDiff onShow={() => onReload(since)} />;
   return <Files key={since} {...props} files={changed} since={since} />;
+}
+
+/** The lines would be those of a diff that is not the one that is read and commented. */
+function OtherDiff({ onShow }: { onShow: () => void }) {
+  return (
+    <div className="notice row wrap" role="status">
+      <span className="grow">
+        What has changed is known for the newest diff only, which is not the one that is shown.
+      </span>
+      <button type="button" className="button primary" onClick={onShow}>
+        Show the newest diff
+      </button>
+    </div>
+  );
 }
 
 /** What changed between two diffs, as files of the diff under review. */
@@ -101,7 +118,7 @@ interface FilesProps extends Props {
   since: string | null;
 }
 
-function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesProps) {
+function Files({ review, diff, notes, files: unsorted, since }: FilesProps) {
   const { task_id } = review;
   const files = useMemo(() => inTreeOrder(unsorted), [unsorted]);
   // The first files are on the screen before the heads of the others are made.
@@ -149,7 +166,6 @@ function Files({ review, diff, notes, onNext, files: unsorted, since }: FilesPro
         if (place) acts.comment(place);
         else if (file !== undefined) acts.comment({ file, side: "after", start: 0, end: 0 });
       },
-      e: onNext,
       Escape: () => setSelection(null),
     },
     REVIEW_KEYS,
@@ -202,6 +218,13 @@ function focusedLine() {
   return { file, side: activeElement.dataset.side as Side, start: line, end: line };
 }
 
+const NEWER_DIFF = new Problem(
+  409,
+  "diff_changed",
+  "The task has a newer diff than the one that is shown.",
+  "Show the current diff.",
+);
+
 function useLoader(
   task_id: string,
   diff: string,
@@ -209,17 +232,22 @@ function useLoader(
   files: readonly DiffFile[],
 ): FileLoader {
   const loader = useMemo(() => {
-    const read = (path: string) =>
-      since
-        ? call("review_between", { task_id, since, path })
-        : call("review_file", { task_id, path, diff });
+    const read = async (path: string) => {
+      if (!since) return call("review_file", { task_id, path, diff });
+      const found = await call("review_between", { task_id, since, path });
+      if (found.diff !== diff) throw NEWER_DIFF;
+      return found;
+    };
     const rest = files.filter((file) => !file.binary && !isFoldedAtFirst(file));
     return new FileLoader(
       read,
       rest.map((file) => file.path),
     );
   }, [task_id, diff, since, files]);
-  useEffect(() => loader.start(), [loader]);
+  useEffect(() => {
+    loader.start();
+    return () => loader.stop();
+  }, [loader]);
   return loader;
 }
 
@@ -304,7 +332,7 @@ interface ActsProps {
  * depend on it. */
 function useActs(props: ActsProps): ReviewActs {
   const { task_id, diff, since, setSelection, setOpen, setViewed } = props;
-  const { openDraft, openReply, closeDraft, refresh } = props.notes;
+  const { openDraft, openReply, editDraft, closeDraft, savers, keepText, refresh } = props.notes;
   return useMemo(
     () => ({
       taskId: task_id,
@@ -328,7 +356,10 @@ function useActs(props: ActsProps): ReviewActs {
         setOpen(path, !viewed);
         setViewed(path, viewed);
       },
+      editDraft,
       closeDraft,
+      savers,
+      keepText,
       refresh,
       reply: openReply,
     }),
@@ -341,7 +372,10 @@ function useActs(props: ActsProps): ReviewActs {
       setViewed,
       openDraft,
       openReply,
+      editDraft,
       closeDraft,
+      savers,
+      keepText,
       refresh,
     ],
   );

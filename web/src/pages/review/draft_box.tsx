@@ -1,5 +1,5 @@
 // The editor of a draft, which is saved on the server while it is typed, and the saved draft.
-import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { call, type Problem, type Takes } from "../../api/call";
 import { plain } from "../../text";
 import { say } from "../../ui/toast";
@@ -11,27 +11,20 @@ import { type ReviewActs, useReview } from "./review_context";
 const MAX_TEXT = 10_000;
 
 export function DraftBox({ draft }: { draft: OwnDraft }) {
-  const [editing, setEditing] = useState(draft.fresh && !draft.text);
   const review = useReview();
   const remove = async () => {
     await attempt(() => call("delete_draft", { task_id: review.taskId, draft_id: draft.id }));
     review.closeDraft(draft.id);
     await review.refresh();
   };
-  if (editing) {
-    const close = () => {
-      setEditing(false);
-      review.closeDraft(draft.id);
-    };
-    return <Editor draft={draft} onClose={close} onRemove={remove} />;
-  }
+  if (draft.open) return <Editor draft={draft} onRemove={remove} />;
   return (
     <article className="note draft" aria-label={`Draft on ${wordsFor(draft)}`}>
       <p className="note-head">
         <span className="tag strong">Draft</span>
         <span className="faint">only you see it</span>
         <span className="row">
-          <button type="button" className="link-button" onClick={() => setEditing(true)}>
+          <button type="button" className="link-button" onClick={() => review.editDraft(draft)}>
             Edit
           </button>
           <button type="button" className="link-button" onClick={remove}>
@@ -51,20 +44,23 @@ function wordsFor(draft: OwnDraft): string {
 
 interface EditorProps {
   draft: OwnDraft;
-  onClose: () => void;
   onRemove: () => Promise<void>;
 }
 
-function Editor({ draft, onClose, onRemove }: EditorProps) {
+function Editor({ draft, onRemove }: EditorProps) {
   const review = useReview();
-  const [text, setText] = useState(draft.text);
-  const [state, setState] = useState<Saved>({ kind: "saved" });
+  const [saver] = useState(() => saverOf(review, draft));
+  const [text, setText] = useState(saver.text);
+  const [state, setState] = useState<Saved>(saver.state);
   const [busy, setBusy] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: one saver for the life of the editor
-  const saver = useMemo(() => new DraftSaver((given) => save(review, draft, given), setState), []);
-  useFlush(saver);
-  useEffect(() => field.current?.focus(), []);
+  const field = useFocus(saver);
+  useEffect(() => {
+    const leave = saver.watch(setState);
+    return () => {
+      leave();
+      void saver.flush();
+    };
+  }, [saver]);
   const type = (given: string) => {
     setText(given);
     saver.type(given);
@@ -72,8 +68,9 @@ function Editor({ draft, onClose, onRemove }: EditorProps) {
   const close = async () => {
     if (!text.trim()) return discard();
     await saver.flush();
+    if (saver.state.kind === "unsaved") return;
     await review.refresh();
-    onClose();
+    review.closeDraft(draft.id);
   };
   const discard = async () => {
     await saver.discard();
@@ -84,6 +81,7 @@ function Editor({ draft, onClose, onRemove }: EditorProps) {
     setBusy(true);
     await saver.discard();
     if (await attempt(() => postNow(review, draft, text))) await onRemove();
+    else type(text);
     setBusy(false);
   };
   const press = (event: KeyboardEvent) => {
@@ -151,18 +149,26 @@ function SaveState({ state, empty, again }: { state: Saved; empty: boolean; agai
   );
 }
 
-/** What is typed is saved when the page is left or hidden, too. */
-function useFlush(saver: DraftSaver): void {
-  useEffect(() => {
-    const flush = () => void saver.flush();
-    addEventListener("pagehide", flush);
-    document.addEventListener("visibilitychange", flush);
+/** The field has the focus when the editor is opened, and again if it had it when it was removed. */
+function useFocus(saver: DraftSaver) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    const shown = field.current;
+    if (saver.focused) shown?.focus();
     return () => {
-      removeEventListener("pagehide", flush);
-      document.removeEventListener("visibilitychange", flush);
-      flush();
+      saver.focused = document.activeElement === shown;
     };
   }, [saver]);
+  return field;
+}
+
+/** One saver for each open editor, also if it is shown again. */
+function saverOf(review: ReviewActs, draft: OwnDraft): DraftSaver {
+  const send = async (text: string) => {
+    await save(review, draft, text);
+    review.keepText(draft.id, text);
+  };
+  return review.savers.get(draft.id, () => new DraftSaver(draft.text, send));
 }
 
 /** A request that outlives the page. */

@@ -4,18 +4,31 @@ export type Saved = { kind: "saved" } | { kind: "saving" } | { kind: "unsaved"; 
 
 const PAUSE_MS = 400;
 
+/** It outlives its editor, which is removed while its file is folded. */
 export class DraftSaver {
+  state: Saved = { kind: "saved" };
+  /** Whether the editor takes the focus when it is shown: at first, and if it had it before. */
+  focused = true;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private waiting: string | null = null;
   private busy: Promise<void> | null = null;
+  private readonly watchers = new Set<(state: Saved) => void>();
 
   constructor(
+    /** What was typed last. */
+    public text: string,
     private readonly send: (text: string) => Promise<unknown>,
-    private readonly report: (state: Saved) => void,
   ) {}
+
+  watch(watcher: (state: Saved) => void): () => void {
+    this.watchers.add(watcher);
+    watcher(this.state);
+    return () => this.watchers.delete(watcher);
+  }
 
   /** The text has changed. */
   type(text: string): void {
+    this.text = text;
     this.waiting = text;
     this.report({ kind: "saving" });
     clearTimeout(this.timer);
@@ -46,5 +59,33 @@ export class DraftSaver {
     clearTimeout(this.timer);
     this.waiting = null;
     await this.busy;
+  }
+
+  private report(state: Saved): void {
+    this.state = state;
+    for (const watcher of this.watchers) watcher(state);
+  }
+}
+
+/** The savers of the open editors, by draft. */
+export class DraftSavers {
+  private readonly all = new Map<string, DraftSaver>();
+
+  get(id: string, make: () => DraftSaver): DraftSaver {
+    const saver = this.all.get(id) ?? make();
+    this.all.set(id, saver);
+    return saver;
+  }
+
+  forget(id: string): void {
+    this.all.delete(id);
+  }
+
+  /** Save everything. Answers why something could not be saved, if so. */
+  async flush(): Promise<Error | null> {
+    const savers = [...this.all.values()];
+    await Promise.all(savers.map((saver) => saver.flush()));
+    for (const { state } of savers) if (state.kind === "unsaved") return state.problem;
+    return null;
   }
 }

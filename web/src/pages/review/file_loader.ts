@@ -17,6 +17,7 @@ export class FileLoader {
   private readonly watchers = new Map<string, Set<() => void>>();
   private urgent: string[] = [];
   private running = 0;
+  private stopped = false;
 
   constructor(
     private readonly read: (path: string) => Promise<FileLines>,
@@ -25,7 +26,13 @@ export class FileLoader {
 
   /** Load files, also if none is in view yet. */
   start(): void {
+    this.stopped = false;
     this.next();
+  }
+
+  /** Ask for no further file: nobody reads them any more. */
+  stop(): void {
+    this.stopped = true;
   }
 
   /** The file comes into view: load it before the others. */
@@ -53,7 +60,7 @@ export class FileLoader {
   }
 
   private next(): void {
-    while (this.running < MAX_REQUESTS) {
+    while (!this.stopped && this.running < MAX_REQUESTS) {
       const path = this.take();
       if (path === undefined) return;
       this.started.add(path);

@@ -89,8 +89,8 @@ function rowOf(row: Row, props: LinesProps, reachable: boolean): ReactNode {
       <tr key={`${row.key} notes`} className="notes">
         <td colSpan={columns}>
           {ends && <SelectionBar place={props.selected!} />}
-          {own.map((notes) => (
-            <NoteList key={`${notes.comments[0]?.id} ${notes.drafts[0]?.id}`} notes={notes} />
+          {own.map(([key, notes]) => (
+            <NoteList key={key} notes={notes} />
           ))}
         </td>
       </tr>
@@ -102,13 +102,21 @@ function isEnd(place: CommentPlace, row: LineRow): boolean {
   return place.end === (place.side === "before" ? row.left?.before : row.right?.after);
 }
 
-function notesAt(notes: ReadonlyMap<string, Notes>, { left, right }: LineRow, split: boolean) {
+/** The notes below a row, by the side and the line. */
+function notesAt(
+  notes: ReadonlyMap<string, Notes>,
+  { left, right }: LineRow,
+  split: boolean,
+): [string, Notes][] {
   if (!notes.size) return [];
   const keys = [
     left?.before != null && (split || left.kind !== "added") && lineKey("before", left.before),
     right?.after != null && lineKey("after", right.after),
   ];
-  return keys.flatMap((key) => (key && notes.get(key)) || []);
+  return keys.flatMap((key): [string, Notes][] => {
+    const found = key && notes.get(key);
+    return found ? [[key, found]] : [];
+  });
 }
 
 export function NoteList({ notes }: { notes: Notes }) {

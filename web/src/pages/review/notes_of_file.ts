@@ -10,7 +10,8 @@ export interface OwnDraft {
   place: CommentPlace | null;
   /** The lines for which a draft without a place was written. */
   outdated: Draft["anchor"];
-  fresh: boolean;
+  /** Whether its editor is open. */
+  open: boolean;
 }
 
 export interface Notes {
@@ -38,18 +39,23 @@ export function isIn(place: CommentPlace, row: LineRow): boolean {
   return line != null && place.start <= line && line <= place.end;
 }
 
-/** The drafts of the caller: the stored ones, and those that were just opened. */
+/** The drafts of the caller: the stored ones, and those whose editors are open. What was typed here
+ * is newer than what was read. */
 export function ownDrafts(stored: readonly Draft[], opened: readonly OwnDraft[]): OwnDraft[] {
+  const open = new Map(opened.map((draft) => [draft.id, draft]));
   const known = new Set(stored.map((draft) => draft.id));
   return [
-    ...stored.map((draft) => ({
-      id: draft.id,
-      text: draft.text,
-      replyTo: draft.reply_to,
-      place: draft.place,
-      outdated: draft.place ? null : draft.anchor,
-      fresh: opened.some((each) => each.id === draft.id),
-    })),
+    ...stored.map(
+      (draft) =>
+        open.get(draft.id) ?? {
+          id: draft.id,
+          text: draft.text,
+          replyTo: draft.reply_to,
+          place: draft.place,
+          outdated: draft.place ? null : draft.anchor,
+          open: false,
+        },
+    ),
     ...opened.filter((draft) => !known.has(draft.id)),
   ];
 }

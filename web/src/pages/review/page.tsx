@@ -1,16 +1,18 @@
 // The review page of a task: what was asked, the diff with comments on its lines, and the verdict.
 import "../../styles/review.css";
 import { useCallback, useEffect, useState } from "react";
-import { useFresh, useRead } from "../../api/hooks";
+import { client, useFresh, useRead } from "../../api/hooks";
 import type { Review } from "../../api/schema";
 import { go, Link, linkTo, useSearch } from "../../router";
 import { Evidence } from "../../ui/evidence";
+import { useKeys } from "../../ui/keys";
 import { Empty, Loading, Trouble } from "../../ui/notes";
 import { say } from "../../ui/toast";
 import { useWaiting } from "../inbox/waiting";
 import { Asked } from "./asked";
 import { Changes } from "./changes";
 import { useNotes } from "./notes";
+import { NEXT_KEYS } from "./review_keys";
 import { Verdict } from "./verdict";
 
 const READS = ["review", "task_comments", "why", "task_evidence"] as const;
@@ -36,28 +38,38 @@ export default function ReviewPage({ id }: { id: string }) {
 /** The diff that is shown stays while it is read, also when the task has a newer one. */
 function Opened({ latest }: { latest: Review }) {
   const [pinned, setPinned] = useState(latest.diff);
+  // Without a diff, a verdict names the version of the task that was read.
+  const [seen, setSeen] = useState(latest.version);
   const [, change] = useSearch();
+  const { task_id } = latest;
   const isNewer = pinned !== null && latest.diff?.sha256 !== pinned.sha256;
   const diff = isNewer ? pinned : latest.diff;
   useEffect(() => {
     if (!isNewer) setPinned(latest.diff);
   }, [isNewer, latest.diff]);
   const review = { ...latest, diff };
-  const notes = useNotes(latest.task_id, diff?.sha256 ?? null);
-  const next = useNextItem(latest.task_id);
+  const notes = useNotes(task_id, diff?.sha256 ?? null);
+  const { settle } = notes;
+  const next = useNextItem(task_id);
+  useKeys({ e: next }, NEXT_KEYS);
   const reload = useCallback(
-    (since?: string) => {
+    async (since?: string) => {
+      if (!(await settle())) return;
+      await Promise.all(
+        ["review", "review_between"].map((name) => client.invalidateQueries({ queryKey: [name] })),
+      );
       setPinned(null);
+      setSeen((before) => client.getQueryData<Review>(["review", { task_id }])?.version ?? before);
       change({ since: since ?? null, file: null });
     },
-    [change],
+    [change, settle, task_id],
   );
   return (
     <div className="review">
       <Asked review={review} />
       {isNewer && <Newer pinned={pinned.sha256} onShow={reload} />}
       {diff ? (
-        <Changes key={diff.sha256} review={review} diff={diff} notes={notes} onNext={next} />
+        <Changes key={diff.sha256} review={review} diff={diff} notes={notes} onReload={reload} />
       ) : (
         <WithoutDiff review={review} />
       )}
@@ -65,6 +77,9 @@ function Opened({ latest }: { latest: Review }) {
         review={review}
         drafts={notes.drafts.filter((draft) => draft.text).length}
         openComments={notes.open}
+        settle={settle}
+        seen={seen}
+        onSeen={setSeen}
         onReload={reload}
         onNext={next}
       />

@@ -11,7 +11,7 @@ import {
   withFolds,
   withoutSpaceChanges,
 } from "./diff_rows";
-import { DraftSaver } from "./draft_saver";
+import { DraftSaver, DraftSavers } from "./draft_saver";
 import { type FileLines, FileLoader } from "./file_loader";
 import { fileTree, inTreeOrder, matching } from "./file_tree";
 import { languageOf } from "./highlighter";
@@ -160,6 +160,25 @@ describe("files", () => {
     loader.start();
     await vi.waitFor(() => expect(asked).toEqual(["a", "b"]));
   });
+  test("no further file is loaded once the page is left", async () => {
+    const asked: string[] = [];
+    const answers: ((lines: FileLines) => void)[] = [];
+    const read = (path: string) =>
+      new Promise<FileLines>((resolve) => {
+        asked.push(path);
+        answers.push(resolve);
+      });
+    const loader = new FileLoader(read, ["a", "b"]);
+    loader.start();
+    loader.stop();
+    loader.want("c");
+    answers[0]!({ hunks: [], truncated: false });
+    await vi.waitFor(() => expect(loader.look("a")).not.toBeNull());
+    await Promise.resolve();
+    expect(asked).toEqual(["a"]);
+    loader.start();
+    await vi.waitFor(() => expect(asked).toEqual(["a", "c"]));
+  });
   test("files in view are loaded before the rest, each once", async () => {
     const asked: string[] = [];
     const answers: (() => void)[] = [];
@@ -198,9 +217,10 @@ describe("comments", () => {
   });
   test("a draft that was just opened and then stored is one draft", () => {
     const place = { file: "a", side: "after", start: 1, end: 1 } as const;
-    const opened = { id: "x", text: "", replyTo: null, place, outdated: null, fresh: true };
-    const stored = { id: "x", at: "", text: "t", reply_to: null, anchor: null, place };
-    expect(ownDrafts([stored], [opened])).toEqual([{ ...opened, text: "t" }]);
+    const opened = { id: "x", text: "typed", replyTo: null, place, outdated: null, open: true };
+    const stored = { id: "x", at: "", text: "old", reply_to: null, anchor: null, place };
+    expect(ownDrafts([stored], [opened])).toEqual([opened]);
+    expect(ownDrafts([stored], [])).toEqual([{ ...opened, text: "old", open: false }]);
   });
   test("words for a place", () => {
     const words = (start: number, end: number, side: "before" | "after") =>
@@ -224,7 +244,8 @@ describe("saving while typing", () => {
         sent.push(text);
         answers.push(resolve);
       });
-    const saver = new DraftSaver(send, (state) => states.push(state.kind));
+    const saver = new DraftSaver("", send);
+    saver.watch((state) => states.push(state.kind));
     saver.type("a");
     saver.type("ab");
     await vi.advanceTimersByTimeAsync(1_000);
@@ -245,15 +266,39 @@ describe("saving while typing", () => {
       if (refused) throw new Error("no");
     });
     const states: string[] = [];
-    const saver = new DraftSaver(send, (state) => states.push(state.kind));
+    const saver = new DraftSaver("", send);
+    saver.watch((state) => states.push(state.kind));
     saver.type("a");
     await saver.flush();
-    expect(states).toEqual(["saving", "unsaved"]);
+    expect(states).toEqual(["saved", "saving", "unsaved"]);
     refused = false;
     await saver.flush();
     expect(states.at(-1)).toBe("saved");
   });
 });
+
+test("all editors are saved before something else happens, and a failure is named", async () => {
+  const sent: string[] = [];
+  const savers = new DraftSavers();
+  const make = (send: (text: string) => Promise<void>) => () => new DraftSaver("", send);
+  const one = savers.get(
+    "1",
+    make(async (text) => void sent.push(text)),
+  );
+  // An editor that is shown again goes on with what was typed.
+  one.type("a");
+  expect(savers.get("1", make(fail)).text).toBe("a");
+  expect(await savers.flush()).toBeNull();
+  expect(sent).toEqual(["a"]);
+  savers.get("2", make(fail)).type("b");
+  expect((await savers.flush())?.message).toBe("no");
+  savers.forget("2");
+  expect(await savers.flush()).toBeNull();
+});
+
+async function fail(): Promise<void> {
+  throw new Error("no");
+}
 
 test("counts of tests in the forms that tools write", () => {
   expect(testCounts('{"passed": 41, "failed": 2}')).toEqual({ passed: 41, failed: 2 });

@@ -2,6 +2,7 @@
 import { createContext, useContext } from "react";
 import type { CommentPlace } from "../../api/schema";
 import type { Side } from "./diff_rows";
+import type { DraftSavers } from "./draft_saver";
 import type { OwnDraft } from "./notes_of_file";
 
 export interface ReviewActs {
@@ -16,8 +17,13 @@ export interface ReviewActs {
   comment: (place: CommentPlace) => void;
   setOpen: (path: string, open: boolean) => void;
   setViewed: (path: string, viewed: boolean) => void;
+  /** Open the editor of a draft that is stored. */
+  editDraft: (draft: OwnDraft) => void;
   /** The editor of a draft is closed; the draft is gone, or it stays. */
   closeDraft: (id: string) => void;
+  savers: DraftSavers;
+  /** A text of an open editor is stored. */
+  keepText: (id: string, text: string) => void;
   /** Read the comments and drafts again. */
   refresh: () => Promise<void>;
   reply: (commentId: string) => void;

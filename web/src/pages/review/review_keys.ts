@@ -10,5 +10,7 @@ export const REVIEW_KEYS: KeyHelp = [
   ["shift ↓", "on a line number: extend the selection"],
   ["esc", "close the editor; the text stays as a draft"],
   ["ctrl enter", "keep the comment as a draft"],
-  ["e", "next item of the inbox"],
 ];
+
+/** Keys that work also without a diff. */
+export const NEXT_KEYS: KeyHelp = [["e", "next item of the inbox"]];

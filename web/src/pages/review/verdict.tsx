@@ -1,9 +1,10 @@
 // The bar with the verdict: request changes, accept, or an event of the task's own lifecycle.
-// A verdict names the diff that was read; if the task has another one by now, it is refused.
+// A verdict names the diff that was read, or the version of a task without a diff; if the task has
+// another one by now, it is refused.
 import { useState } from "react";
 import { call, type Problem } from "../../api/call";
 import { client, useRead } from "../../api/hooks";
-import type { Review } from "../../api/schema";
+import type { Moved, Review } from "../../api/schema";
 import { eventLabel } from "../../lifecycles";
 import { plain, plural } from "../../text";
 import { Trouble } from "../../ui/notes";
@@ -16,12 +17,18 @@ interface Props {
   review: Review;
   drafts: number;
   openComments: number;
+  /** Save the drafts that are being written. Answers whether that worked. */
+  settle: () => Promise<boolean>;
+  /** The version of the task that was read. */
+  seen: number;
+  onSeen: (version: number) => void;
   /** Show the diff that is under review now. */
   onReload: () => void;
   onNext: () => void;
 }
 
-export function Verdict({ review, drafts, openComments, onReload, onNext }: Props) {
+export function Verdict(props: Props) {
+  const { review, drafts, openComments, settle, seen, onSeen, onReload, onNext } = props;
   const why = useRead("why", { task_id: review.task_id });
   const table = useTable(review.lifecycle);
   const [comment, setComment] = useState("");
@@ -32,20 +39,27 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
   const current = why.data?.id === review.task_id ? why.data : null;
   const may = (action: string) => current?.actions.includes(action) ?? false;
   const own = { task_id: review.task_id, comment: comment.trim() || null };
-  const diff = review.diff?.sha256 ?? null;
+  // A verdict names what was read.
+  const judged = review.diff ? { ...own, diff: review.diff.sha256 } : { ...own, seen };
   const act = async (word: string, verb: () => Promise<unknown>) => {
     setBusy(true);
     setProblem(null);
-    try {
-      await verb();
-      say(`${word}: ${plain(titleOf(review))}`);
-      setComment("");
-    } catch (refused) {
-      setProblem(refused as Problem);
+    if (await settle()) {
+      try {
+        await verb();
+        say(`${word}: ${plain(titleOf(review))}`);
+      } catch (refused) {
+        setProblem(refused as Problem);
+      }
+      await client.invalidateQueries();
     }
-    await client.invalidateQueries();
     setBusy(false);
   };
+  const decide = (word: string, verb: () => Promise<Moved>) =>
+    act(word, async () => {
+      onSeen((await verb()).version);
+      setComment("");
+    });
   const reload = () => {
     setProblem(null);
     onReload();
@@ -89,11 +103,8 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
           <button
             type="button"
             className="button danger"
-            data-key="reject"
             disabled={busy}
-            onClick={() =>
-              act("Changes requested", () => call("request_changes", { ...own, diff }))
-            }
+            onClick={() => decide("Changes requested", () => call("request_changes", judged))}
           >
             Request changes{toHandBack(drafts + openComments)}
           </button>
@@ -102,9 +113,8 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
           <button
             type="button"
             className="button primary"
-            data-key="accept"
             disabled={busy}
-            onClick={() => act("Accepted", () => call("accept_task", { ...own, diff }))}
+            onClick={() => decide("Accepted", () => call("accept_task", judged))}
           >
             Accept
           </button>
@@ -117,8 +127,8 @@ export function Verdict({ review, drafts, openComments, onReload, onNext }: Prop
             title={plain(row.why)}
             disabled={busy}
             onClick={() =>
-              act(eventLabel(row.event), () =>
-                call("send_event", { ...own, event: row.event, diff }),
+              decide(eventLabel(row.event), () =>
+                call("send_event", { ...judged, event: row.event }),
               )
             }
           >
@@ -146,7 +156,8 @@ function countWords(drafts: number, open: number): string {
 }
 
 function Refused({ problem, onReload }: { problem: Problem; onReload: () => void }) {
-  if (problem.code !== "diff_changed") return <Trouble problem={problem} />;
+  const isNewer = problem.code === "diff_changed" || problem.code === "version_conflict";
+  if (!isNewer) return <Trouble problem={problem} />;
   const files = Array.isArray(problem.details.files) ? problem.details.files.map(String) : [];
   return (
     <div className="trouble" role="alert">
@@ -165,7 +176,7 @@ function Refused({ problem, onReload }: { problem: Problem; onReload: () => void
         </ul>
       )}
       <button type="button" className="button" onClick={onReload}>
-        Show the current diff
+        {problem.code === "diff_changed" ? "Show the current diff" : "Show the current state"}
       </button>
     </div>
   );
