@@ -25,6 +25,10 @@ ARGUMENTS = (
 )
 #: How long a page may take on a machine that is busy with other things.
 PATIENCE_MS = 60_000
+#: How far a clock is moved when it is stopped; less than the feed may be silent.
+AHEAD_MS = 10_000
+#: How long a decision of the inbox can be undone.
+UNDO_MS = 5_000
 MISSING = "Chromium is missing. On Debian: apt-get install chromium. Else set CHROMIUM to its path."
 
 
@@ -75,6 +79,19 @@ def _context(browser: Browser) -> BrowserContext:
     made = browser.new_context(viewport={"width": 1280, "height": 860})
     made.set_default_timeout(PATIENCE_MS)
     return made
+
+
+@pytest.fixture
+def timed(stranger: BrowserContext, detent: Scene) -> Page:
+    """A page whose clock can be stopped: nothing that disappears by itself does so meanwhile."""
+    opened = stranger.new_page()
+    opened.clock.install()
+    return sign_in(opened, detent)
+
+
+def stop_clock(page: Page) -> None:
+    """Stop the clock of the page a little later than now; what is in the past is refused."""
+    page.clock.pause_at((page.evaluate("Date.now()") + AHEAD_MS) / 1_000)
 
 
 def sign_in(page: Page, detent: Scene) -> Page:

@@ -2,11 +2,12 @@
 
 import json
 import re
+from datetime import date, timedelta
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.dashboard.conftest import sign_in
+from tests.dashboard.conftest import UNDO_MS, sign_in, stop_clock
 from tests.dashboard.scenes import Scene
 from tests.dashboard.test_inbox_page import COMMENT, open_item
 from tests.e2e.installation import wait_until
@@ -17,10 +18,12 @@ def review(detent: Scene, title: str, **fields: object) -> str:
 
 
 @pytest.mark.parametrize("how", ["button", "key"])
-def test_undo_takes_a_decision_back(page: Page, detent: Scene, how: str) -> None:
+def test_undo_takes_a_decision_back(timed: Page, detent: Scene, how: str) -> None:
+    page = timed
     first, second = review(detent, f"Undone by {how}"), review(detent, f"Decided after {how}")
     open_item(page, detent, first)
     page.get_by_label(COMMENT).fill("Well done")
+    stop_clock(page)
     page.get_by_role("button", name="Accept").click()
     expect(page.locator("#matter-title")).not_to_have_text(f"Undone by {how}")
     if how == "button":
@@ -31,6 +34,7 @@ def test_undo_takes_a_decision_back(page: Page, detent: Scene, how: str) -> None
     expect(page.locator("#matter-title")).to_have_text(f"Undone by {how}")
     expect(page).to_have_url(f"{detent.url}/inbox/{first}")
     expect(page.get_by_label(COMMENT)).to_have_value("Well done")
+    page.clock.resume()
     open_item(page, detent, second)
     page.get_by_role("button", name="Accept").click()
     detent.last_event(second, "task_accepted")
@@ -59,15 +63,19 @@ def test_a_decision_is_sent_before_the_session_ends(
     assert detent.task(task_id)["state"] == "completed"
 
 
-def test_a_refused_decision_comes_back_with_the_reason(page: Page, detent: Scene) -> None:
+def test_a_refused_decision_comes_back_with_the_reason(timed: Page, detent: Scene) -> None:
+    page = timed
     task_id, other = review(detent, "Contested"), review(detent, "Shown meanwhile")
     open_item(page, detent, task_id)
     page.route("**/accept", lambda route: route.continue_(post_data='{"seen": 9999}'))
+    stop_clock(page)
     page.get_by_role("button", name="Accept").click()
+    expect(page).not_to_have_url(re.compile(task_id))
+    page.clock.run_for(UNDO_MS)
     toast = page.locator(".toast.bad")
     expect(toast).to_contain_text("Refused: Contested. Task")
-    expect(page).not_to_have_url(re.compile(task_id))
     toast.get_by_role("button", name="Show").click()
+    page.clock.resume()
     expect(page.locator("#matter-title")).to_have_text("Contested")
     expect(page.get_by_role("alert")).to_contain_text("version 9999 was reviewed")
     assert detent.task(other)["state"] == "ready"
@@ -116,6 +124,24 @@ def test_many_are_accepted_and_refusals_are_listed(page: Page, detent: Scene) ->
     expect(refused).to_contain_text("has changed")
     assert [detent.task(each)["state"] for each in tasks] == ["completed", "ready", "completed"]
     assert detent.task(failed)["state"] == "failed"
+
+
+def test_refusals_are_shown_when_no_selected_item_is_left(page: Page, detent: Scene) -> None:
+    task_id = review(detent, "Taken by another", project="taken")
+
+    def overtake(route: Route) -> None:
+        detent.post(f"/api/tasks/{task_id}/accept", {})
+        route.continue_()
+
+    page.route("**/api/many/accept", overtake)
+    page.goto(f"{detent.url}/?project=taken")
+    page.get_by_role("checkbox", name="Select Taken by another").check()
+    page.get_by_role("button", name="Accept 1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Accept 1").click()
+    expect(page.get_by_text("No item matches the filters.")).to_be_visible()
+    expect(page.get_by_role("list", name="Refused").get_by_role("listitem")).to_have_count(1)
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(page.get_by_role("group", name="Selected rows")).to_have_count(0)
 
 
 def test_many_are_rejected_with_one_comment(page: Page, detent: Scene) -> None:
@@ -232,18 +258,22 @@ def test_a_snoozed_item_is_hidden_until_it_is_wanted_again(page: Page, detent: S
     expect(page.locator("#matter-title")).to_have_text("Not now")
 
 
-def test_a_snooze_until_another_time_is_undone(page: Page, detent: Scene) -> None:
+def test_a_snooze_until_another_time_is_undone(timed: Page, detent: Scene) -> None:
+    page = timed
+    some_day = date.today() + timedelta(days=100)
     task_id = review(detent, "Some day", project="someday")
     page.goto(f"{detent.url}/inbox/{task_id}?project=someday")
     page.get_by_label("Snooze", exact=True).select_option("custom")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Until").fill("2027-03-01T08:30")
+    dialog.get_by_label("Until").fill(f"{some_day}T12:30")
+    stop_clock(page)
     dialog.get_by_role("button", name="Snooze").click()
     found = wait_until(
         lambda: detent.get("/api/inbox?snoozed=true&project=someday")["items"], "the snooze"
     )
-    assert found[0]["snoozed_until"].startswith("2027-03-01T")
+    assert found[0]["snoozed_until"].startswith(f"{some_day}T")
     page.get_by_role("button", name="Undo").click()
+    page.clock.resume()
     expect(page.locator("#matter-title")).to_have_text("Some day")
     assert detent.get("/api/inbox?snoozed=true&project=someday")["items"] == []
 

@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
+from tests.dashboard.conftest import stop_clock
 from tests.dashboard.scenes import Scene
 
-DESKTOP = {"width": 1280, "height": 860}
-PHONE = {"width": 375, "height": 740}
+DESKTOP: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 375, "height": 740}
 COMMENT = "Comment (the next run gets it)"
 
 
@@ -46,15 +47,20 @@ def test_enter_in_an_open_field_is_typed(page: Page, detent: Scene) -> None:
     expect(answer).to_have_value("one\ntwo")
 
 
-def test_a_message_covers_no_control_of_the_next_item(sized: Page, detent: Scene) -> None:
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_message_covers_no_control_of_the_next_item(
+    timed: Page, detent: Scene, size: ViewportSize
+) -> None:
+    timed.set_viewport_size(size)
     first = detent.submit("change", {}, "ready", title="Judged")
     detent.submit("change", {}, "ready", title="Judged next")
-    open_item(sized, detent, first)
-    sized.get_by_role("button", name="Accept").click()
-    toast = sized.locator(".toast")
+    open_item(timed, detent, first)
+    stop_clock(timed)
+    timed.get_by_role("button", name="Accept").click()
+    toast = timed.locator(".toast")
     expect(toast).to_contain_text("Judged")
-    expect(sized).not_to_have_url(re.compile(first))
-    buttons = sized.locator(".matter button")
+    expect(timed).not_to_have_url(re.compile(first))
+    buttons = timed.locator(".matter button")
     expect(buttons.first).to_be_visible()
     for button in buttons.all():
         button.scroll_into_view_if_needed()

@@ -253,6 +253,20 @@ def test_a_second_answer_is_refused_with_the_first(client: OperationsClient) -> 
     assert refused.value.details["answer"] == "a"
 
 
+def test_an_answer_to_a_named_question_reaches_no_other(client: OperationsClient) -> None:
+    made = ask(client)
+    named = {"task_id": made, "question": "question"}
+    assert client.call("answer_task", **named, answer="a")["outcome"] == "answered"
+    client.suspend("confirmation", detail={"text": "Sure?", "options": ["a", "b"]})
+    for late, code in ((named, "already_answered"), ({**named, "question": "x"}, "no_question")):
+        with pytest.raises(Refused) as refused:
+            client.call("answer_task", **late, answer="b")
+        assert refused.value.code == code
+        assert client.task(made)["blocked_detail"]["wait"] == "confirmation"
+    named["question"] = "confirmation"
+    assert client.call("answer_task", **named, answer="b")["outcome"] == "answered"
+
+
 @pytest.mark.parametrize("detail", [{"default": "b"}, {}])
 def test_a_question_expires_with_its_default(
     client: OperationsClient, detail: dict[str, Any]

@@ -68,11 +68,11 @@ function Inside() {
     };
   }, []);
   useEffect(sendOnLeaving, []);
-  const { count } = useWaiting();
+  const { count, total } = useWaiting();
   useEffect(() => {
     document.title = count ? `(${count}) detent` : "detent";
   }, [count]);
-  useNotifications(count);
+  useNotifications(total);
   return (
     <Shell waiting={count} onLeave={() => decisions.flush()}>
       <Suspense fallback={<Loading what="the page" />}>

@@ -229,7 +229,9 @@ Action = Callable[[Connection, Mapping[str, Any]], Any]
 
 
 def _answer(detent: Connection, row: Mapping[str, Any]) -> Any:
-    return detent.call("answer_task", task_id=row["id"], answer=click.prompt("  answer"))
+    answer = click.prompt("  answer")
+    asked = row["blocked_detail"].get("wait")
+    return detent.call("answer_task", task_id=row["id"], question=asked, answer=answer)
 
 
 def _answer_job(detent: Connection, row: Mapping[str, Any]) -> Any:

@@ -176,9 +176,11 @@ def send_event(
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
-def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> schemas.Moved:
-    """Answer the open question of a task; the task continues with the answer."""
-    return _done(core, caller, c.AnswerTask(task_id, answer))
+def answer_task(
+    core: Core, caller: Caller, *, task_id: str, answer: Any, question: str | None = None
+) -> schemas.Moved:
+    """Answer the open question of a task, or the one that is named; the task continues with it."""
+    return _done(core, caller, c.AnswerTask(task_id, answer, question))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")

@@ -81,7 +81,11 @@ async function problem(response: Response): Promise<Problem> {
   }
 }
 
-/** Ask for one operation. With `leaving` the request is sent even if the page is closed. */
+/** The bytes of a request that may outlive the page; a browser refuses more than 64 KiB. */
+const MAX_OUTLIVING = 60_000;
+
+/** Ask for one operation. With `leaving` the request is sent even if the page is closed, unless it
+ * is too large for that. */
 export async function call<N extends Name>(
   name: N,
   takes: Takes<N>,
@@ -95,7 +99,8 @@ export async function call<N extends Name>(
   const body = Object.keys(rest).length
     ? { body: JSON.stringify(rest), headers: { "Content-Type": "application/json" } }
     : {};
-  return (await request(url, { method, keepalive: leaving, ...body })).json();
+  const keepalive = leaving && new Blob([body.body ?? ""]).size < MAX_OUTLIVING;
+  return (await request(url, { method, keepalive, ...body })).json();
 }
 
 /** Exchange the code of a one-time link for a session's cookie. */

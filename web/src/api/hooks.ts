@@ -21,11 +21,13 @@ interface Reading {
   everyMs?: number;
   /** Never changes while the page is open. */
   fixed?: boolean;
+  /** The version that must be shown: another one is read anew. */
+  version?: number;
 }
 
 export function useRead<N extends Name>(name: N, takes: Takes<N>, how: Reading = {}) {
   return useQuery<Answers<N>, Problem>({
-    queryKey: [name, takes],
+    queryKey: how.version === undefined ? [name, takes] : [name, takes, how.version],
     queryFn: () => call(name, takes),
     enabled: how.enabled ?? true,
     ...(how.fixed ? { staleTime: Number.POSITIVE_INFINITY } : {}),

@@ -70,6 +70,7 @@ export type AnswerJobBody = {
 
 export type AnswerTaskBody = {
   answer: unknown;
+  question?: string | null;
 };
 
 /** The appearance of a kind of state: its shape, its glyph and its two colours. */

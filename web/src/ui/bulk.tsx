@@ -42,7 +42,8 @@ export function Bulk<T extends { id: string }>({
 }: Props<T>) {
   const [verb, setVerb] = useState<Verb<T> | null>(null);
   const [reading, setReading] = useState(false);
-  if (!items.length) return null;
+  // What was chosen may leave the page while it is acted on; the outcome is shown nevertheless.
+  if (!items.length && !verb) return null;
   const everything = async () => {
     setReading(true);
     await chooseAll?.();

@@ -27,6 +27,9 @@ export function useKeyHelp(): KeyHelp {
   return lists.flat();
 }
 
+/** Keys that move to another item: only these do so again and again while they are held. */
+const MOVES: ReadonlySet<string> = new Set(["j", "k", "n", "p"]);
+
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement && target.type === "checkbox") return false;
@@ -46,6 +49,11 @@ export function useKeys(keys: Keys, help: KeyHelp = NO_HELP, everywhere = false)
       if (event.defaultPrevented) return;
       if (document.querySelector("dialog[open]")) return;
       const act = current.current[event.key];
+      if (event.repeat && !MOVES.has(event.key)) {
+        // A held key decides nothing about the next item, nor presses a button that has the focus.
+        if (act) event.preventDefault();
+        return;
+      }
       // A key that moves the focus into a field must not be typed there.
       if (act && act(event) !== false) event.preventDefault();
     };

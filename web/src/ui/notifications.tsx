@@ -27,13 +27,20 @@ async function toggle(): Promise<void> {
   for (const each of watchers) each();
 }
 
-/** Notify about items that arrive while the page is not visible. */
-export function useNotifications(count: number): void {
+/** Notify about items that arrive while the page is not visible. `count` is the server's, so that
+ * an item whose decision was refused is not a new one; undefined until it is known. */
+export function useNotifications(count: number | undefined): void {
   const before = useRef(count);
   useEffect(() => {
-    const more = count > before.current;
+    if (count === undefined) return;
+    const more = before.current !== undefined && count > before.current;
     before.current = count;
-    if (!more || !document.hidden || !isOn()) return;
+    if (more && document.hidden && isOn()) notify(count);
+  }, [count]);
+}
+
+function notify(count: number): void {
+  try {
     const shown = new Notification("detent", {
       body: `${plural(count, "item")} waiting for you`,
       tag: "detent-inbox",
@@ -42,7 +49,9 @@ export function useNotifications(count: number): void {
       window.focus();
       go("/");
     };
-  }, [count]);
+  } catch {
+    // Chrome for Android has the constructor and throws: only a service worker may notify there.
+  }
 }
 
 export function NotificationSwitch() {

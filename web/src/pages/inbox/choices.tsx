@@ -8,17 +8,19 @@ import { useDecision } from "./settling";
 
 interface Props {
   task: InboxTask;
+  /** The version of the task whose work is shown. */
+  seen: number;
   comment: string;
 }
 
-export function Choices({ task, comment }: Props) {
+export function Choices({ task, seen, comment }: Props) {
   const table = useTable(task.lifecycle);
   const rows = rowsFor(table, task, task.events);
   if (!rows.length) return null;
   return (
     <ul className="choices" aria-label="Decisions">
       {rows.map((row, index) => (
-        <Choice key={row.event} task={task} row={row} comment={comment} first={index === 0} />
+        <Choice key={row.event} {...{ task, seen, row, comment }} first={index === 0} />
       ))}
     </ul>
   );
@@ -29,10 +31,10 @@ interface ChoiceProps extends Props {
   first: boolean;
 }
 
-function Choice({ task, row, comment, first }: ChoiceProps) {
+function Choice({ task, seen, row, comment, first }: ChoiceProps) {
   const table = useTable(task.lifecycle);
   const send = useDecision("send_event", eventLabel(row.event), task);
-  const { id: task_id, version: seen } = task;
+  const task_id = task.id;
   return (
     <li>
       <button

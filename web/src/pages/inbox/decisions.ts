@@ -24,6 +24,7 @@ export interface Known {
 export class Decisions {
   private readonly pending = new Map<string, Pending>();
   private readonly watchers = new Set<() => void>();
+  private someSent = false;
   private known: Known = { hidden: new Set(), problems: new Map() };
 
   /** `refresh` reads the inbox again, so that the item is gone before it would be shown again. */
@@ -58,6 +59,11 @@ export class Decisions {
     return [...this.pending.keys()].at(-1) ?? null;
   }
 
+  /** Whether a decision was sent, which cannot be undone any more. */
+  get anySent(): boolean {
+    return this.someSent;
+  }
+
   /** Send all decisions now: the page is left, or the session ends. */
   async flush(): Promise<void> {
     await Promise.all([...this.pending.keys()].map((id) => this.settle(id, true)));
@@ -68,6 +74,7 @@ export class Decisions {
     if (!found) return;
     clearTimeout(found.timer);
     this.pending.delete(id);
+    this.someSent = true;
     try {
       await found.send(leaving);
     } catch (problem) {

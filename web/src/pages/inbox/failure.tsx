@@ -22,7 +22,7 @@ export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
       {job?.error && <pre className="block">{shown(job.error)}</pre>}
       {job && job.attempt > 0 && <p className="faint">{attempts(job)}</p>}
       <FailureActions task={task} />
-      <Choices task={task} comment="" />
+      <Choices task={task} seen={task.version} comment="" />
       {may(task, "dismiss") && <Dismissal task={task} main={!may(task, "retry")} />}
       <Behind task={task} />
     </>

@@ -1,4 +1,5 @@
 // One item of the inbox: what is needed, its background, and the controls that settle it.
+import type { MouseEvent } from "react";
 import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
@@ -37,7 +38,7 @@ export function Matter({ waiting, people }: Props) {
   const { about, kind } = waiting;
   const problem = useDecisions().problems.get(waiting.id);
   return (
-    <article className="matter" aria-labelledby="matter-title">
+    <article className="matter" aria-labelledby="matter-title" onClickCapture={onlyFirst}>
       <header>
         <h2 id="matter-title">{plain(waiting.title)}</h2>
         <p className="facts-line">
@@ -60,6 +61,14 @@ export function Matter({ waiting, people }: Props) {
       </section>
     </article>
   );
+}
+
+/** Ignore the second click of a double click on a button: the first one may have opened the next
+ * item, whose button is in the same place. */
+function onlyFirst(event: MouseEvent): void {
+  if (event.detail < 2 || !(event.target as Element).closest("button")) return;
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 function Body({ waiting: { about, kind } }: { waiting: Waiting }) {

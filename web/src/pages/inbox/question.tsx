@@ -9,10 +9,17 @@ import { useDecision, useDraft } from "./settling";
 export function TaskAsks({ task }: { task: InboxTask }) {
   const answer = useDecision("answer_task", "Answered", task);
   const cancel = useDecision("cancel_task", "Cancelled", task);
-  const send = (value: unknown) => answer({ task_id: task.id, answer: value });
+  // The wait, so that an answer that is sent later does not reach another question.
+  const wait = typeof task.blocked_detail.wait === "string" ? task.blocked_detail.wait : null;
+  const send = (value: unknown) => answer({ task_id: task.id, question: wait, answer: value });
   return (
     <>
-      <Question question={asked(task.blocked_detail)} send={send} id={task.id} />
+      <Question
+        question={asked(task.blocked_detail)}
+        send={send}
+        id={task.id}
+        wait={wait ?? task.state_at}
+      />
       {may(task, "cancel") && (
         <div className="row">
           <button
@@ -38,7 +45,7 @@ export function JobAsks({ question }: { question: JobQuestion }) {
   const send = (value: unknown) => answer({ job_id, question: name, answer: value });
   return (
     <>
-      <Question question={asked(question.detail)} send={send} id={item.id} />
+      <Question question={asked(question.detail)} send={send} id={item.id} wait={name} />
       <div className="row">
         <button type="button" className="button danger" onClick={() => cancel({ job_id })}>
           Cancel the job
@@ -53,10 +60,11 @@ interface Props {
   question: Asked;
   send: (value: unknown) => void;
   id: string;
+  wait: string;
 }
 
-function Question({ question, send, id }: Props) {
-  const [text, setText] = useDraft(id);
+function Question({ question, send, id, wait }: Props) {
+  const [text, setText] = useDraft(id, "question", wait);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (text.trim()) send(text);

@@ -1,6 +1,6 @@
 // A review: the result and the evidence of the work, earlier rounds, and the decision.
 import { type FormEvent, useState } from "react";
-import { useRead } from "../../api/hooks";
+import { useFresh, useRead } from "../../api/hooks";
 import type { InboxTask, Lifecycle, Task } from "../../api/schema";
 import { eventWords } from "../../lifecycles";
 import { Link, linkTo } from "../../router";
@@ -17,13 +17,28 @@ import { useDecision, useDraft } from "./settling";
 /** The evidence file whose lines can be commented on. */
 const DIFF = "changes.diff";
 
+const READS = ["task_jobs", "task_evidence", "task_events"] as const;
+
+/** The work of the task, and the version of the task that it was read for. */
+function useWork(task: Task) {
+  const { id, version } = task;
+  useFresh(READS, (event) => event.stream === id || event.stream.startsWith(`${id}-j`), 400);
+  const jobs = useRead("task_jobs", { task_id: id }, { version });
+  const evidence = useRead("task_evidence", { task_id: id }, { version });
+  const [seen, setSeen] = useState(version);
+  const shown = [jobs, evidence].every((read) => read.isSuccess && !read.isPlaceholderData);
+  if (shown && seen !== version) setSeen(version);
+  return { jobs, evidence, seen };
+}
+
 export function Review({ task }: { task: InboxTask }) {
   const table = useTable(task.lifecycle);
   const accept = useDecision("accept_task", "Accepted", task);
   const reject = useDecision("reject_task", "Rejected", task);
-  const [comment, setComment] = useDraft(task.id);
+  const [comment, setComment] = useDraft(task.id, "review", task.state_at);
   const [again, setAgain] = useState(true);
-  const seen = { task_id: task.id, seen: task.version };
+  const work = useWork(task);
+  const seen = { task_id: task.id, seen: work.seen };
   const refuse = (event: FormEvent) => {
     event.preventDefault();
     if (!may(task, "reject")) return;
@@ -32,7 +47,7 @@ export function Review({ task }: { task: InboxTask }) {
   };
   return (
     <>
-      <Work task={task} />
+      <Work task={task} work={work} />
       <Rounds task={task} />
       <RoundsUsed task={task} />
       <form className="verdict" onSubmit={refuse}>
@@ -74,7 +89,7 @@ export function Review({ task }: { task: InboxTask }) {
               </button>
             )}
           </div>
-          <Choices task={task} comment={comment} />
+          <Choices task={task} seen={work.seen} comment={comment} />
         </div>
       </form>
     </>
@@ -90,9 +105,8 @@ function isQueuedByHand(table: Lifecycle, task: Task): boolean {
 }
 
 /** The outcome of the work: its summary or result, and its evidence. */
-function Work({ task }: { task: Task }) {
-  const jobs = useRead("task_jobs", { task_id: task.id });
-  const evidence = useRead("task_evidence", { task_id: task.id });
+function Work({ task, work }: { task: Task; work: ReturnType<typeof useWork> }) {
+  const { jobs, evidence } = work;
   const job = jobs.data?.items.at(-1);
   const result = job?.result;
   const summary = summaryOf(result);

@@ -48,7 +48,11 @@ export function decide(
 ): void {
   const title = plain(titleOf(what));
   const show = () => go(inboxAddress(what.id));
-  decisions.decide(what.id, send, (problem: Problem) =>
+  const sent = async (leaving: boolean) => {
+    await send(leaving);
+    forgetDrafts(what.id);
+  };
+  decisions.decide(what.id, sent, (problem: Problem) =>
     say(`Refused: ${title}. ${plain(problem.message)}`, {
       bad: true,
       action: { name: "Show", act: show },
@@ -60,13 +64,14 @@ export function decide(
     if (decisions.undo(what.id)) {
       say(`Undone: ${title}`);
       show();
-    }
+    } else say(`Already sent: ${title}`, { bad: true });
   }
 }
 
 /** Take the last decision back, and show its item. */
 export function undoLast(): void {
   const id = decisions.last();
+  if (id === null && decisions.anySent) say("Already sent: the last decision", { bad: true });
   if (id === null || !decisions.undo(id)) return;
   say("Undone");
   go(inboxAddress(id));
@@ -78,16 +83,27 @@ export function inboxAddress(id: string): string {
   return `/inbox/${encodeURIComponent(id)}${filters}`;
 }
 
+/** What was typed, by the item and the question or round that it was typed for. */
 const drafts = new Map<string, string>();
 
-/** The comment on an item, which is still there when a decision is undone. */
-export function useDraft(id: string): [string, (text: string) => void] {
-  const [text, setText] = useState(drafts.get(id) ?? "");
+function forgetDrafts(id: string): void {
+  for (const key of drafts.keys()) if (key.startsWith(`${id}:`)) drafts.delete(key);
+}
+
+/** The text for an item, which is still there when a decision is undone. `about` is the question or
+ * the round: the text for one is never shown for another. */
+export function useDraft(
+  id: string,
+  kind: "question" | "review",
+  about: string,
+): [string, (text: string) => void] {
+  const key = `${id}:${kind}:${about}`;
+  const [, render] = useState(0);
   const change = (next: string) => {
-    drafts.set(id, next);
-    setText(next);
+    drafts.set(key, next);
+    render((times) => times + 1);
   };
-  return [text, change];
+  return [drafts.get(key) ?? "", change];
 }
 
 /** An action that is sent immediately. The outcome is shown even if the item has left the page: the

@@ -11,6 +11,8 @@ export interface WaitingItems {
   items: Waiting[] | undefined;
   /** The server's count, less the items whose decision is not sent yet. */
   count: number;
+  /** The server's count; undefined until it is known. */
+  total: number | undefined;
   snoozed: number;
   problem: Problem | null;
   /** Read the inbox again. */
@@ -33,6 +35,7 @@ export function useWaiting(filter: InboxFilter = EVERYTHING): WaitingItems {
   return {
     items,
     count: (inbox.data?.count ?? 0) - decided,
+    total: inbox.data?.count,
     snoozed: inbox.data?.snoozed ?? 0,
     problem: inbox.error,
     again: async () => (await inbox.refetch()).data,
