@@ -67,15 +67,16 @@ def confined(
     run_dir: Path,
     workspace: Path,
     also: Sequence[Path] = (),
+    shown: Sequence[Path] = (),
 ) -> list[str]:
-    """The argv that starts the program in the sandbox; it may also write to `also`."""
+    """The argv that starts the program in the sandbox; it may write to `also` and read `shown`."""
     if check(settings) is Sandbox.NONE:
         return list(argv)
     writable = [*(Path(each).expanduser() for each in settings.worker_sandbox_writable), *also]
     # With its full path: the program's own PATH may not contain it.
     found = shutil.which(PROGRAM) or PROGRAM
     inside = words(settings.data_dir, run_dir, workspace, writable)
-    return [found, *ALONE, *_shown(OWN), *inside, *SCOPED, *argv]
+    return [found, *ALONE, *_shown((*OWN, *shown)), *inside, *SCOPED, *argv]
 
 
 def words(

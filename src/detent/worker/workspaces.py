@@ -24,17 +24,34 @@ WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
 GIT_S = 120.0
 #: Maps a program's argv to the argv that starts it in the sandbox.
 Within = Callable[[Sequence[str]], list[str]]
-#: What a repository could make git run on our behalf: hooks, monitors, other programs for diffs.
+#: What a repository could make git run on our behalf: hooks, monitors, programs for signatures.
 HARMLESS = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
+    *("-c", "core.pager=cat"),
+    *("-c", "core.editor=false"),
     *("-c", "protocol.ext.allow=never"),
+    *("-c", "log.showSignature=false"),
+    *(word for each in ("", "ssh.", "x509.") for word in ("-c", f"gpg.{each}program=false")),
 )
+#: Objects, and the parents of commits, as they are: nothing is replaced or fetched.
+FIXED = {
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+#: For a command that needs no remote. Versions of git that fetch missing objects whatever
+#: GIT_NO_LAZY_FETCH says have no transport for that.
+OFFLINE_OPTIONS = ("-c", "credential.helper=")
+OFFLINE = {"GIT_ALLOW_PROTOCOL": ""}
 #: The form of a diff, whatever the configuration of the repository says.
 DIFF_OPTIONS = (
     *("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--find-renames", "--unified=3"),
     *("--inter-hunk-context=0", "--diff-algorithm=default", "--submodule=short", "-O/dev/null"),
+    "--ignore-submodules=none",
 )
 
 
@@ -94,10 +111,7 @@ class Workspace:
 
     def git_dir(self, environment: Mapping[str, str]) -> Path | None:
         """The directory of the worktree's repository that git writes to."""
-        if self.repo is None:
-            return None
-        asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
-        return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
+        return None if self.repo is None else git_dir(Path(self.repo), environment)
 
     @contextmanager
     def staged(
@@ -115,21 +129,23 @@ class Workspace:
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            yield Staged(self.work, self._start(self.base, environment), private, within)
+            start = self._start(self.base, environment, within)
+            yield Staged(self.work, start, private, within)
         finally:
             index.unlink(missing_ok=True)
 
-    def _start(self, base: str, environment: Mapping[str, str]) -> str:
+    def _start(self, base: str, environment: Mapping[str, str], within: Within) -> str:
         """The commit against which changes are shown.
 
         After the agent has merged the branch that it started from, that branch's own changes are
         not shown.
         """
-        if self.target is None or not is_known(self.work, f"refs/heads/{self.target}", environment):
+        target = f"refs/heads/{self.target}"
+        if self.target is None or not is_known(self.work, target, environment, within):
             return base
         try:
-            asked = ["merge-base", "HEAD", f"refs/heads/{self.target}"]
-            return git(self.work, asked, environment).decode().strip()
+            asked = ["merge-base", "HEAD", target]
+            return git(self.work, asked, environment, within).decode().strip()
         except WorkspaceFailed:
             return base  # the histories have nothing in common any more
 
@@ -217,26 +233,28 @@ class Workspaces:
         """A work tree of a repository on a branch of its own; the same one every time.
 
         An earlier agent may have named programs in the repository's configuration that see each
-        file on its way to the work tree: the tree is filled `within` the sandbox of the agent that
-        gets it.
+        file on its way to the work tree: the tree is made and filled `within` the sandbox of the
+        agent that gets it. Only what git does with no object and no program is outside: the
+        sandbox hides the worktrees of other tasks, which `worktree prune` must find.
         """
         found = self.find(owner)
         if found is not None and (found.work / ".git").exists():
             return found
         root, branch = self.root(owner), branch_of(owner)
-        private_files.make_directory(root)
         shutil.rmtree(root / WORK, ignore_errors=True)  # left by a run that was interrupted
         git(repo, ["worktree", "prune"], environment)
-        start = _commit(repo, base or "HEAD", environment)
-        known = is_known(repo, f"refs/heads/{branch}", environment)
+        private_files.make_directory(root / WORK)
+        inside = within(Workspace(root, WORKTREE, str(repo), branch))
+        start = _commit(repo, base or "HEAD", environment, inside)
+        known = is_known(repo, f"refs/heads/{branch}", environment, inside)
         where = [str(root / WORK), branch] if known else ["-b", branch, str(root / WORK), start]
-        git(repo, ["worktree", "add", "--no-checkout", *where], environment)
+        git(repo, ["worktree", "add", "--no-checkout", *where], environment, inside)
         if known:
             ends = ["merge-base", start, f"refs/heads/{branch}"]
-            start = git(repo, ends, environment).decode().strip()
-        target = started_from(repo, base, environment)
+            start = git(repo, ends, environment, inside).decode().strip()
+        target = started_from(repo, base, environment, inside)
         made = Workspace(root, WORKTREE, str(repo), branch, start, target)
-        git(made.work, ["reset", "--quiet", "--hard"], environment, within(made))
+        git(made.work, ["reset", "--quiet", "--hard"], environment, inside)
         return _noted(made)
 
     def forget(self, owner: str) -> bool:
@@ -295,25 +313,37 @@ def repo_from(given: object, roots: Sequence[str]) -> Path:
     return repo
 
 
-def _commit(repo: Path, name: str, environment: Mapping[str, str]) -> str:
+def git_dir(repo: Path, environment: Mapping[str, str]) -> Path:
+    """The directory of a repository that git writes to.
+
+    The sandbox must know it, so it is found outside: git reads no object for this and starts no
+    program.
+    """
+    asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
+    return Path(os.fsdecode(git(repo, asked, environment).removesuffix(b"\n")))
+
+
+def _commit(repo: Path, name: str, environment: Mapping[str, str], within: Within) -> str:
     asked = ["rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"]
-    return git(repo, asked, environment).decode().strip()
+    return git(repo, asked, environment, within).decode().strip()
 
 
-def started_from(repo: Path, name: str | None, environment: Mapping[str, str]) -> str | None:
+def started_from(
+    repo: Path, name: str | None, environment: Mapping[str, str], within: Within
+) -> str | None:
     """The branch with this name, or the one that is checked out; None if there is none."""
     if name is not None:
-        return name if is_known(repo, f"refs/heads/{name}", environment) else None
+        return name if is_known(repo, f"refs/heads/{name}", environment, within) else None
     try:
         asked = ["symbolic-ref", "--quiet", "--short", "HEAD"]
-        return git(repo, asked, environment).decode().strip()
+        return git(repo, asked, environment, within).decode().strip()
     except WorkspaceFailed:
         return None  # a commit is checked out, not a branch
 
 
-def is_known(repo: Path, name: str, environment: Mapping[str, str]) -> bool:
+def is_known(repo: Path, name: str, environment: Mapping[str, str], within: Within) -> bool:
     try:
-        _commit(repo, name, environment)
+        _commit(repo, name, environment, within)
     except WorkspaceFailed:
         return False
     return True
@@ -337,15 +367,21 @@ def git_result(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     within: Within = list,
+    *,
+    remote: bool = False,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """How git ended; hooks and monitors of the repository are not executed."""
+    """How git ended; hooks and monitors of the repository are not executed.
+
+    Only with `remote` may git connect to a remote.
+    """
+    options = HARMLESS if remote else (*HARMLESS, *OFFLINE_OPTIONS)
     try:
         return subprocess.run(
-            within(["git", *HARMLESS, "-C", str(where), *arguments]),
+            within(["git", *options, "-C", str(where), *arguments]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_S,
-            env={**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            env={**environment, **FIXED, **({} if remote else OFFLINE)},
             check=False,
         )
     except FileNotFoundError:

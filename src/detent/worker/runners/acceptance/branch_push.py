@@ -19,7 +19,7 @@ def push(branch: TaskBranch, remote: str | None, target: str | None) -> dict[str
         )
     head = branch.reviewed_commit()
     branch.setting.run.require_lease()
-    done = branch.confined(["push", "--quiet", "--", to, f"{head}:refs/heads/{name}"])
+    done = branch.confined(["push", "--quiet", "--", to, f"{head}:refs/heads/{name}"], remote=True)
     if done.returncode != 0:
         raise WorkspaceFailed(
             f"the push of {name} to the remote {to} failed: {redact(error_text(done))}"

@@ -1,7 +1,7 @@
 """The branch of a task's worktree at an acceptance: what was reviewed, as one commit.
 
-Programs that the repository's configuration names (filters, merge drivers, transports) run in the
-sandbox of the agent, which can write to that configuration.
+The agent can write to the repository's configuration, and git starts programs that are named there
+(filters, merge drivers, transports): every git command runs in the sandbox of the agent.
 """
 
 import hashlib
@@ -70,13 +70,16 @@ class TaskBranch:
         """The branch from which the worktree started."""
         if self.workspace.target is not None:
             return self.workspace.target
-        return started_from(self.repo, self.setting.agent.base, self.environment)
+        base, within = self.setting.agent.base, self.setting.confined
+        return started_from(self.repo, base, self.environment, within)
 
     # -- git -------------------------------------------------------------------------------
 
     def read(self, *arguments: str) -> str:
-        """The output of a git command that starts no other program."""
-        return git(self.repo, arguments, self.environment).decode("utf-8", "replace").strip()
+        """The output of a git command."""
+        within = self.setting.confined
+        found = git(self.workspace.work, arguments, self.environment, within)
+        return found.decode("utf-8", "replace").strip()
 
     def commit_of(self, name: str) -> str:
         asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
@@ -88,15 +91,15 @@ class TaskBranch:
     def contains(self, tip: str, commit: str) -> bool:
         """Whether the history of `tip` has the commit."""
         asked = ["merge-base", "--is-ancestor", commit, tip]
-        return git_result(self.repo, asked, self.environment).returncode == 0
+        return self.confined(asked).returncode == 0
 
     def confined(
-        self, arguments: Sequence[str], where: Path | None = None
+        self, arguments: Sequence[str], where: Path | None = None, *, remote: bool = False
     ) -> "subprocess.CompletedProcess[bytes]":
-        """How a git command ended that may start other programs; it may write to `where`."""
-        setting = self.setting
+        """How a git command ended; it may write to `where`, and connect to a `remote`."""
+        setting, place = self.setting, where or self.workspace.work
         within = setting.confined if where is None else setting.confined_with(where)
-        return git_result(where or self.workspace.work, arguments, self.environment, within)
+        return git_result(place, arguments, self.environment, within, remote=remote)
 
     def commit(self, tree: str, parents: Sequence[str], subject: str) -> str:
         """A commit of a tree; no branch has it yet."""
@@ -120,13 +123,10 @@ class TaskBranch:
                 f"{digest[:12]}, and {self.verdict.diff[:12]} was reviewed. Reject the task and "
                 "run it again, or accept it without the action."
             )
-        head = self._in_work("rev-parse", "HEAD")
-        if self._in_work("rev-parse", "HEAD^{tree}") == tree:
+        head = self.read("rev-parse", "HEAD")
+        if self.read("rev-parse", "HEAD^{tree}") == tree:
             return head
         made = self.commit(tree, [head], f"Work of task {self.verdict.task_id}")
-        self._in_work("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
+        self.read("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
         self.confined(["reset", "--quiet"])  # update the index of the worktree
         return made
-
-    def _in_work(self, *arguments: str) -> str:
-        return git(self.workspace.work, arguments, self.environment).decode().strip()

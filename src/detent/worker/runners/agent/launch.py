@@ -33,6 +33,7 @@ from detent.worker.workspaces import (
     WorkspaceFailed,
     Workspaces,
     branch_of,
+    git_dir,
     is_known,
     repo_from,
 )
@@ -75,9 +76,9 @@ class Setting:
 
     def require_branch(self) -> None:
         """Fail if the work is not on this machine: neither its worktree nor its branch."""
-        branch = branch_of(self.owner)
+        branch, repo, plain = branch_of(self.owner), self._repo(), self.plain_environment()
         if self.workspaces.find(self.owner) is None and not is_known(
-            self._repo(), f"refs/heads/{branch}", self.plain_environment()
+            repo, f"refs/heads/{branch}", plain, self._reading(repo)
         ):
             raise WorkspaceFailed(
                 f"the repository on this worker has no branch {branch}: the work is on another "
@@ -121,7 +122,14 @@ class Setting:
         private_files.make_directory(self.config_dir)
         settings, run_dir = self.core.settings, self.run.files.directory()
         also = [*self._writable(workspace), *more]
-        return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
+        shown = [] if workspace.repo is None else [Path(workspace.repo)]
+        return lambda argv: confined(argv, settings, run_dir, workspace.work, also, shown)
+
+    def _reading(self, repo: Path) -> Within:
+        """A sandbox for git that has the repository and no worktree."""
+        settings, run_dir = self.core.settings, self.run.files.directory()
+        also = [git_dir(repo, self.plain_environment())]
+        return lambda argv: confined(argv, settings, run_dir, run_dir, also, [repo])
 
     @property
     def config_dir(self) -> Path:
