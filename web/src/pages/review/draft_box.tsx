@@ -14,8 +14,9 @@ export function DraftBox({ draft }: { draft: OwnDraft }) {
   const review = useReview();
   const remove = async () => {
     await attempt(() => call("delete_draft", { task_id: review.taskId, draft_id: draft.id }));
-    review.closeDraft(draft.id);
+    // What was read before may have the draft still: it would be shown for a moment.
     await review.refresh();
+    review.closeDraft(draft.id);
   };
   if (draft.open) return <Editor draft={draft} onRemove={remove} />;
   return (
