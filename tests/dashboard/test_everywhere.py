@@ -220,7 +220,7 @@ def test_a_browser_that_refuses_notifications_still_shows_the_inbox(
     expect(page.get_by_role("link", name="On a phone")).to_be_visible()
 
 
-def test_known_items_and_refused_decisions_notify_nobody(
+def test_known_items_and_refused_decisions_do_not_notify(
     stranger: BrowserContext, detent: Scene
 ) -> None:
     task_id = detent.submit("change", {}, "ready", title="Known before")

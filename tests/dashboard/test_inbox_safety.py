@@ -1,4 +1,4 @@
-"""No decision about what nobody has seen: held keys, double clicks, late answers, old drafts."""
+"""No decision about an item that was not shown: held keys, double clicks, late answers, drafts."""
 
 import json
 import re

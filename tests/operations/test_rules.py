@@ -255,7 +255,7 @@ def test_a_second_answer_is_refused_with_the_first(client: OperationsClient) -> 
 
 def test_an_answer_to_a_named_question_reaches_no_other(client: OperationsClient) -> None:
     made = ask(client)
-    named = {"task_id": made, "question": "question"}
+    named: dict[str, Any] = {"task_id": made, "question": "question"}
     assert client.call("answer_task", **named, answer="a")["outcome"] == "answered"
     client.suspend("confirmation", detail={"text": "Sure?", "options": ["a", "b"]})
     for late, code in ((named, "already_answered"), ({**named, "question": "x"}, "no_question")):
