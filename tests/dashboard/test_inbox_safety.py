@@ -58,7 +58,10 @@ def test_a_held_enter_gives_no_answer(timed: Page, detent: Scene) -> None:
 
 def test_a_double_click_decides_about_one_item(timed: Page, detent: Scene) -> None:
     reviews(timed, detent, "double")
-    timed.get_by_role("button", name="Accept", exact=True).dblclick()
+    accept = timed.get_by_role("button", name="Accept", exact=True)
+    accept.click()
+    expect(timed.locator("#matter-title")).to_have_text("Unseen 1")
+    accept.dispatch_event("click", {"detail": 2})  # the second click, in the same place
     expect(timed.locator("#matter-title")).to_have_text("Unseen 1")
     expect(timed.locator(".matter-entry")).to_have_count(2)
 
