@@ -301,6 +301,12 @@ class Scene(Installation):
         assert len(ids) == count, answer
         return ids
 
+    def put_schedule(self, name: str, **fields: Any) -> None:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        address = f"{self.url}/api/schedules/{name}"
+        answer = httpx2.put(address, json=fields, headers=headers, timeout=60)
+        assert answer.status_code < 300, answer.text
+
     def post_raw(self, path: str, body: str) -> Any:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         answer = httpx2.post(self.url + path, content=body, headers=headers, timeout=120)

@@ -78,6 +78,18 @@ def test_the_list_of_keys_is_that_of_the_page(page: Page, detent: Scene) -> None
     expect(dialog).not_to_contain_text("snooze the item")
 
 
+def test_the_palette_shows_the_keys(board: Page) -> None:
+    dialog = palette(board)
+    board.keyboard.type("show the keys")
+    expect(dialog.get_by_role("option").first).to_contain_text("Show the keys")
+    board.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+    keys = board.get_by_role("dialog", name="Keys")
+    expect(keys).to_be_visible()
+    board.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+
+
 @pytest.mark.parametrize("key", ["Control+k", "?"])
 def test_axe_finds_nothing_in_the_dialogs(board: Page, key: str) -> None:
     board.keyboard.press(key)
@@ -114,6 +126,16 @@ def test_create_a_task_with_a_field_for_each_argument(page: Page, detent: Scene)
         "budget": 2.5,
         "payload": {"text": "Left or right?", "choices": ["left", "right"], "other": True},
     }
+
+
+def test_another_task_type_keeps_the_title(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/new?intent=bygone")
+    expect(page.get_by_label("Task type")).to_have_value("bygone")
+    form = page.get_by_role("form", name="New task")
+    form.get_by_label("Title (optional)").fill("Kept")
+    page.get_by_label("Task type").select_option("hold")
+    expect(form.get_by_label("until")).to_be_visible()
+    expect(form.get_by_label("Title (optional)")).to_have_value("Kept")
 
 
 def test_a_bad_argument_is_reported_and_submits_nothing(page: Page, detent: Scene) -> None:
@@ -178,3 +200,39 @@ def test_notifications_are_off_until_they_are_wanted(
     assert len(page.evaluate("window.notified")) == 1
     switch.click()
     expect(switch).to_have_attribute("aria-pressed", "false")
+
+
+THROWS = STAND_IN.replace("constructor(title, more) {", "constructor() { throw new TypeError();")
+ALREADY_ON = """
+window.Notification.permission = "granted";
+window.away = true;
+localStorage.setItem("detent.notifications", "on");
+"""
+
+
+def test_a_browser_that_refuses_notifications_still_shows_the_inbox(
+    stranger: BrowserContext, detent: Scene
+) -> None:
+    page = stranger.new_page()
+    page.add_init_script(THROWS + ALREADY_ON)
+    sign_in(page, detent)
+    detent.submit("ask", {"text": "Well?"}, "blocked", title="On a phone")
+    expect(page.get_by_role("link", name="On a phone")).to_be_visible()
+
+
+def test_known_items_and_refused_decisions_do_not_notify(
+    stranger: BrowserContext, detent: Scene
+) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Known before")
+    page = stranger.new_page()
+    page.add_init_script(STAND_IN + ALREADY_ON)
+    sign_in(page, detent)
+    page.route("**/accept", lambda route: route.continue_(post_data='{"seen": 9999}'))
+    page.goto(f"{detent.url}/inbox/{task_id}")
+    page.get_by_role("button", name="Accept", exact=True).click()
+    expect(page.locator(".toast.bad")).to_contain_text("Refused: Known before")
+    expect(page.locator(f'.matter-link[href="/inbox/{task_id}"]')).to_be_visible()
+    assert page.evaluate("window.notified") == []
+    detent.submit("ask", {"text": "Well?"}, "blocked", title="Known later")
+    expect(page.get_by_role("link", name="Known later")).to_be_visible()
+    assert len(page.evaluate("window.notified")) == 1

@@ -2,11 +2,13 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.scenes import Scene
 from tests.dashboard.test_accessibility import SCHEMES, flaws, wear
 from tests.e2e.installation import wait_until
+
+REFUSAL = {"detail": "Not for you.", "code": "forbidden", "hint": ""}
 
 
 def test_create_edit_and_delete_a_schedule(page: Page, detent: Scene) -> None:
@@ -39,6 +41,60 @@ def test_create_edit_and_delete_a_schedule(page: Page, detent: Scene) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Delete the schedule").click()
     expect(row).to_have_count(0)
     assert detent.get("/api/schedules")["items"] == []
+
+
+def test_another_task_type_keeps_the_rest_of_the_form(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    form = page.get_by_role("form", name="Schedule")
+    form.get_by_label("Name").fill("kept")
+    form.get_by_label("Cron expression").fill("5 * * * *")
+    page.get_by_label("Task type").select_option("print")
+    expect(form.get_by_label("files")).to_be_visible()
+    page.get_by_label("Task type").select_option("hold")
+    expect(form.get_by_label("until")).to_have_value("")
+    expect(form.get_by_label("files")).to_have_count(0)
+    expect(form.get_by_label("Name")).to_have_value("kept")
+    expect(form.get_by_label("Cron expression")).to_have_value("5 * * * *")
+
+
+def test_a_task_type_that_is_gone_is_not_replaced(page: Page, detent: Scene) -> None:
+    detent.put_schedule("old", intent="talk", payload={"until": "x"}, cron="0 3 * * *")
+
+    def without_it(route: Route) -> None:
+        answer = route.fetch()
+        items = [each for each in answer.json()["items"] if each["name"] != "talk"]
+        route.fulfill(response=answer, json={"items": items})
+
+    page.route("**/api/intents", without_it)
+    page.goto(f"{detent.url}/schedules")
+    row = page.locator('tr[data-id="old"]')
+    row.get_by_role("button", name="Edit").click()
+    expect(page.get_by_label("Task type")).to_have_value("talk")
+    form = page.get_by_role("form", name="Schedule")
+    form.get_by_label("Cron expression").fill("0 4 * * *")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(row).to_contain_text("0 4 * * *")
+    (saved,) = [each for each in detent.get("/api/schedules")["items"] if each["name"] == "old"]
+    assert (saved["intent"], saved["payload"]) == ("talk", {"until": "x"})
+
+
+def test_task_types_that_cannot_be_read_are_reported(page: Page, detent: Scene) -> None:
+    page.route("**/api/intents", lambda route: route.fulfill(status=403, json=REFUSAL))
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not for you.")
+
+
+def test_the_focus_returns_when_a_dialog_closes_by_itself(page: Page, detent: Scene) -> None:
+    detent.put_schedule("stays", intent="print", payload={"text": "x"}, cron="0 3 * * *")
+    page.route("**/api/schedules/stays", lambda route: route.fulfill(status=403, json=REFUSAL))
+    page.goto(f"{detent.url}/schedules")
+    button = page.locator('tr[data-id="stays"]').get_by_role("button", name="Delete")
+    button.click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete the schedule").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(button).to_be_focused()
 
 
 def test_a_schedule_shows_its_past_tasks(page: Page, detent: Scene) -> None:

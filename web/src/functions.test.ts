@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { address } from "./api/call";
+import { describe, expect, test, vi } from "vitest";
+import { address, call } from "./api/call";
 import type { InboxTask, JobQuestion, RefusedRow } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
 import { filterFrom } from "./pages/inbox/filters";
@@ -93,6 +93,15 @@ describe("addresses", () => {
       url: "/api/tasks/a%2Fb/answer",
       rest: { answer: 1 },
     });
+  });
+  test("only a small request outlives the page", async () => {
+    const sent = vi.fn(async (_url: string, _init: RequestInit) => Response.json({}));
+    vi.stubGlobal("fetch", sent);
+    await call("answer_task", { task_id: "t", answer: "\u00e4".repeat(29_000) }, true);
+    await call("answer_task", { task_id: "t", answer: "\u00e4".repeat(30_000) }, true);
+    await call("answer_task", { task_id: "t", answer: "a" });
+    vi.unstubAllGlobals();
+    expect(sent.mock.calls.map(([, init]) => init.keepalive)).toEqual([true, false, false]);
   });
   test("the code of a link, of a code, of neither", () => {
     expect(codeFrom("http://127.0.0.1:5680/#code=detent_x-1")).toBe("detent_x-1");

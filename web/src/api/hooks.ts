@@ -21,7 +21,7 @@ interface Reading {
   everyMs?: number;
   /** Never changes while the page is open. */
   fixed?: boolean;
-  /** The version that must be shown: another one is read anew. */
+  /** The version that must be shown: another one is read again. */
   version?: number;
 }
 

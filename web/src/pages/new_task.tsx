@@ -4,8 +4,9 @@ import { useRead, useVerb } from "../api/hooks";
 import type { KnownIntent } from "../api/schema";
 import { go, linkTo, useSearch } from "../router";
 import { plain } from "../text";
+import { IntentSelect, intentNamed } from "../ui/intent_select";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
-import { PayloadForm, readTyped, type Typed, typedFrom } from "../ui/payload_form";
+import { PayloadForm, useTyped } from "../ui/payload_form";
 import { useTables } from "../ui/tables";
 import { say } from "../ui/toast";
 
@@ -17,31 +18,18 @@ export default function NewTask() {
   if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
   if (!intents.data) return <Loading what="the task types" />;
   const known = intents.data.items;
-  const chosen = known.find((each) => each.name === search.get("intent")) ?? known[0];
+  const chosen = intentNamed(known, search.get("intent") ?? "");
   return (
     <>
       <h1>New task</h1>
       {chosen ? (
         <div className="stack new-task">
-          <label className="field">
-            <span>Task type</span>
-            <select
-              className="input"
-              value={chosen.name}
-              onChange={(event) => change({ intent: event.target.value })}
-            >
-              {known.map((each) => (
-                <option key={each.name} value={each.name}>
-                  {plain(each.name)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <IntentSelect known={known} chosen={chosen} onChange={(intent) => change({ intent })} />
           {chosen.workers === 0 && chosen.kind === "function" && (
             <p className="notice">No running worker executes this task type. The task waits.</p>
           )}
           {chosen.paused && <p className="notice">This task type is paused. The task waits.</p>}
-          <Form key={chosen.name} intent={chosen} />
+          <Form intent={chosen} />
         </div>
       ) : (
         <Empty title="There are no task types.">
@@ -57,8 +45,7 @@ function Form({ intent }: { intent: KnownIntent }) {
   const tables = useTables();
   const projects = useRead("list_projects", {});
   const submit = useVerb("submit_task");
-  const [typed, setTyped] = useState<Typed>(() => typedFrom(intent.arguments, null));
-  const [wrong, setWrong] = useState<Record<string, string>>({});
+  const payload = useTyped(intent.name, intent.arguments, null);
   const [title, setTitle] = useState("");
   const [project, setProject] = useState("");
   const [priority, setPriority] = useState("P2");
@@ -67,8 +54,7 @@ function Form({ intent }: { intent: KnownIntent }) {
   const lifecycles = tables.newest().filter((each) => each.kind === "task");
   const send = (event: FormEvent) => {
     event.preventDefault();
-    const read = readTyped(intent.arguments, typed);
-    setWrong("wrong" in read ? read.wrong : {});
+    const read = payload.read();
     if ("wrong" in read) return;
     submit.mutate(
       {
@@ -102,7 +88,13 @@ function Form({ intent }: { intent: KnownIntent }) {
       </label>
       <fieldset className="stack">
         <legend>Arguments</legend>
-        <PayloadForm schema={intent.arguments} typed={typed} onChange={setTyped} wrong={wrong} />
+        <PayloadForm
+          key={intent.name}
+          schema={intent.arguments}
+          typed={payload.typed}
+          onChange={payload.setTyped}
+          wrong={payload.wrong}
+        />
       </fieldset>
       <div className="form-grid">
         <label className="field">

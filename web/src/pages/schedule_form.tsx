@@ -3,8 +3,9 @@ import { type FormEvent, useState } from "react";
 import { useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
 import { plain, words } from "../text";
+import { IntentSelect, intentNamed } from "../ui/intent_select";
 import { Loading, Trouble } from "../ui/notes";
-import { PayloadForm, readTyped, type Typed, typedFrom } from "../ui/payload_form";
+import { PayloadForm, useTyped } from "../ui/payload_form";
 import { say } from "../ui/toast";
 
 interface Props {
@@ -16,29 +17,16 @@ interface Props {
 export function ScheduleForm({ schedule, onClose }: Props) {
   const intents = useRead("list_intents", {});
   const [intent, setIntent] = useState(schedule?.intent ?? "");
+  if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
   if (!intents.data) return <Loading what="the task types" />;
   const known = intents.data.items;
-  const chosen = known.find((each) => each.name === intent) ?? known[0];
+  const chosen = intentNamed(known, intent);
   return (
     <section className="tile stack" aria-labelledby="schedule-form">
       <h2 id="schedule-form">{schedule ? `Edit ${plain(schedule.name)}` : "New schedule"}</h2>
-      <label className="field">
-        <span>Task type</span>
-        <select
-          className="input"
-          value={chosen?.name ?? ""}
-          onChange={(event) => setIntent(event.target.value)}
-        >
-          {known.map((each) => (
-            <option key={each.name} value={each.name}>
-              {plain(each.name)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <IntentSelect known={known} chosen={chosen} onChange={setIntent} />
       {chosen && (
         <Fields
-          key={chosen.name}
           schedule={schedule}
           intent={chosen.name}
           declared={chosen.arguments}
@@ -57,10 +45,7 @@ interface FieldsProps extends Props {
 function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
   const put = useVerb("put_schedule");
   const same = schedule?.intent === intent;
-  const [typed, setTyped] = useState<Typed>(() =>
-    typedFrom(declared, same ? schedule.payload : null),
-  );
-  const [wrong, setWrong] = useState<Record<string, string>>({});
+  const payload = useTyped(intent, declared, same ? schedule.payload : null);
   const [text, setText] = useState({
     name: schedule?.name ?? "",
     cron: schedule ? (schedule.cron ?? "") : "0 3 * * *",
@@ -75,8 +60,7 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
     setText({ ...text, [name]: value });
   const save = (event: FormEvent) => {
     event.preventDefault();
-    const read = readTyped(declared, typed);
-    setWrong("wrong" in read ? read.wrong : {});
+    const read = payload.read();
     if ("wrong" in read) return;
     put.mutate(
       {
@@ -139,7 +123,13 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
       </div>
       <fieldset className="stack">
         <legend>Arguments</legend>
-        <PayloadForm schema={declared} typed={typed} onChange={setTyped} wrong={wrong} />
+        <PayloadForm
+          key={intent}
+          schema={declared}
+          typed={payload.typed}
+          onChange={payload.setTyped}
+          wrong={payload.wrong}
+        />
       </fieldset>
       {put.error && <Trouble problem={put.error} />}
       <div className="row">

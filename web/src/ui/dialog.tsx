@@ -1,5 +1,5 @@
 // A question that must be answered before anything else: a native modal dialog.
-import { type FormEvent, type ReactNode, useEffect, useRef } from "react";
+import { type FormEvent, type ReactNode, useLayoutEffect, useRef } from "react";
 
 interface Props {
   title: string;
@@ -18,15 +18,21 @@ export function Dialog(props: Props) {
   const { title, action, danger, busy, onDo, onClose, children } = props;
   const { leave = "Close" } = props;
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    dialog.current?.showModal();
+  // Closed before it is removed, so that the focus returns to where it was.
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
   }, []);
+  const closed = () => {
+    if (dialog.current?.isConnected) onClose();
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     onDo?.();
   };
   return (
-    <dialog ref={dialog} onClose={onClose} aria-labelledby="dialog-title">
+    <dialog ref={dialog} onClose={closed} aria-labelledby="dialog-title">
       <form onSubmit={submit}>
         <h2 id="dialog-title">{title}</h2>
         {children}

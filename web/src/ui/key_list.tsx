@@ -3,7 +3,7 @@ import { Dialog } from "./dialog";
 import { type KeyHelp, useKeyHelp } from "./keys";
 
 /** Keys that work on every page. */
-export const EVERYWHERE: KeyHelp = [
+const EVERYWHERE: KeyHelp = [
   ["ctrl k", "find a page, an action or a task"],
   ["c", "create a task (not on the review page)"],
   ["?", "show the keys"],

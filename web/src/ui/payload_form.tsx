@@ -1,4 +1,5 @@
 // A form for a payload: a field for each argument that the handler declares, or one for JSON.
+import { useState } from "react";
 import { plain } from "../text";
 import {
   fieldsOf,
@@ -35,6 +36,30 @@ export function readTyped(schema: Schema | null | undefined, typed: Typed): Read
   } catch (problem) {
     return { wrong: { [WHOLE]: (problem as Error).message } };
   }
+}
+
+/** What is typed for a task type, and what is wrong with it. Another type begins with its own
+ * fields, while the rest of the form stays as it is. */
+export function useTyped(intent: string, schema: Schema | null, payload: unknown) {
+  const begin = () => ({
+    intent,
+    typed: typedFrom(schema, payload),
+    wrong: {} as Record<string, string>,
+  });
+  const [state, setState] = useState(begin);
+  if (state.intent !== intent) setState(begin());
+  const read = (): Read => {
+    const found = readTyped(schema, state.typed);
+    setState({ ...state, wrong: "wrong" in found ? found.wrong : {} });
+    return found;
+  };
+  return {
+    typed: state.typed,
+    wrong: state.wrong,
+    setTyped: (typed: Typed) => setState({ ...state, typed }),
+    /** The payload that was typed, or what is wrong with it, which is then shown. */
+    read,
+  };
 }
 
 interface Props {

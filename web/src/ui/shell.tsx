@@ -118,7 +118,8 @@ function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, []);
-  const close = () => setOpen(null);
+  // The palette closes after the list of keys was opened from it.
+  const close = (which: "palette" | "keys") => () => setOpen((now) => (now === which ? null : now));
   const entries: Entry[] = [
     { key: "new", name: "New task", kind: "action", words: "create submit", act: () => go("/new") },
     ...PLACES.map(([to, name]) => ({ key: to, name, kind: "page", act: () => go(to) })),
@@ -134,8 +135,8 @@ function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
   ];
   return (
     <Suspense>
-      {open === "palette" && <Palette entries={entries} onClose={close} />}
-      {open === "keys" && <KeyList onClose={close} />}
+      {open === "palette" && <Palette entries={entries} onClose={close("palette")} />}
+      {open === "keys" && <KeyList onClose={close("keys")} />}
     </Suspense>
   );
 }
