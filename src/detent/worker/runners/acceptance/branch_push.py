@@ -17,7 +17,7 @@ def push(branch: TaskBranch, remote: str | None, target: str | None) -> dict[str
             f"{branch.repo} has no remote {to}. Add it with `git remote add`, or set the option "
             "push_remote."
         )
-    head = branch.reviewed_commit()
+    head = branch.reviewed().commit
     branch.setting.run.require_lease()
     done = branch.confined(["push", "--quiet", "--", to, f"{head}:refs/heads/{name}"], remote=True)
     if done.returncode != 0:
