@@ -1,5 +1,7 @@
 """Accepting with an action: the branch of the task is merged or pushed before it is accepted."""
 
+import fcntl
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -414,6 +416,45 @@ def test_a_remote_that_refuses_is_shown(s: Scene, repo: Path, tmp_path: Path) ->
         accept(s, task_id)
         s.rests("completed")
     assert git(remote, "show", "main:code.py") == "broken = False"
+
+
+def test_a_push_that_others_have_built_on_is_not_repeated(
+    s: Scene, repo: Path, tmp_path: Path
+) -> None:
+    """As after a crash between the push and its record."""
+    remote, other = tmp_path / "remote.git", tmp_path / "other"
+    git(tmp_path, "init", "--quiet", "--bare", str(remote))
+    git(repo, "remote", "add", "origin", str(remote))
+    task_id = reviewed(s, repo, [*FIX, {"commit": "fix"}], on_accept="push")
+    name = f"detent/{task_id}"
+    with s.working():
+        s.rests("ready")
+        git(repo, "push", "--quiet", "origin", name)
+        git(tmp_path, "clone", "--quiet", "--branch", name, str(remote), str(other))
+        later = commit(other, {"b": "2\n"}, "later")
+        git(other, "push", "--quiet", "origin", name)
+        accept(s, task_id)
+        s.rests("completed")
+    assert git(remote, "rev-parse", name) == later
+
+
+# ---- waiting for the repository --------------------------------------------------------------
+
+
+def test_a_run_that_must_stop_does_not_wait_for_the_repository(s: Scene, repo: Path) -> None:
+    task_id = reviewed(s, repo)
+    with s.working():
+        s.rests("ready")
+        locks = s.core.settings.data_dir / "locks"
+        locks.mkdir(exist_ok=True)
+        name = hashlib.sha256(str(repo).encode()).hexdigest()[:32]
+        with (locks / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            accept(s, task_id)
+            until(lambda: s.task().state == "running", "the acceptance runs")
+            s.do(c.CancelTask(task_id))
+            s.rests("cancelled")
+    assert merges(repo) == []
 
 
 # ---- options ---------------------------------------------------------------------------------
