@@ -1,5 +1,7 @@
 """Accepting with an action: the branch of the task is merged or pushed before it is accepted."""
 
+import fcntl
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from detent.kernel import commands as c
 from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.operations import inbox, manual_runs, queries, review_page, tasks
 from detent.operations.registry import Caller, Scope
+from detent.worker.runners.acceptance import accept_runner, branch_merge
+from detent.worker.workspaces import WorkspaceFailed
 from tests.agents.accept_worker import declare
 from tests.agents.repository import commit, git, make_repository
 from tests.agents.scene import Scene
@@ -161,6 +165,36 @@ def test_a_run_that_changed_nothing_has_nothing_to_merge(s: Scene, repo: Path) -
     assert git(repo, "rev-parse", "main") == before
 
 
+def test_work_that_a_person_has_merged_can_be_accepted(s: Scene, repo: Path) -> None:
+    task_id = reviewed(s, repo, [*FIX, {"commit": "fix"}])
+    with s.working():
+        s.rests("ready")
+        git(repo, "merge", "--quiet", "--no-ff", "-m", "by hand", f"detent/{task_id}")
+        by_hand = commit(repo, {"b": "2\n"}, "later")
+        accept(s, task_id)
+        s.rests("completed")
+    assert git(repo, "rev-parse", "main") == by_hand
+
+
+def test_work_that_an_acceptance_merged_before_it_failed_can_be_accepted(
+    s: Scene, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(branch: Any, target: str | None) -> dict[str, Any]:
+        branch_merge.merge(branch, target)
+        raise WorkspaceFailed("the disk is full")
+
+    task_id = reviewed(s, repo)
+    with s.working():
+        s.rests("ready")
+        with monkeypatch.context() as patch:
+            patch.setattr(accept_runner, "merge", fail)
+            assert "the disk is full" in refused_with(s, task_id)
+        (merge,) = merges(repo)
+        accept(s, task_id)
+        s.rests("completed")
+    assert merges(repo) == [merge]
+
+
 def test_a_spent_budget_and_required_evidence_do_not_keep_it_from_the_merge(
     s: Scene, repo: Path
 ) -> None:
@@ -292,6 +326,33 @@ def test_a_target_that_does_not_exist_is_named(s: Scene, repo: Path) -> None:
         assert "has no branch refs/heads/nowhere" in refused_with(s, task_id)
 
 
+def test_commits_that_were_not_reviewed_are_not_merged(s: Scene, repo: Path) -> None:
+    git(repo, "branch", "release")
+    commit(repo, {"b": "not for the release\n"}, "only on main")
+    before = git(repo, "rev-parse", "release")
+    task_id = reviewed(s, repo, target_branch="release")
+    with s.working():
+        s.rests("ready")
+        problem = refused_with(s, task_id)
+    assert "the merge would apply changes that were not reviewed" in problem
+    assert "Set base of the agent to release" in problem
+    assert git(repo, "rev-parse", "release") == before
+
+
+def test_changes_that_the_diff_does_not_show_are_not_merged(s: Scene, repo: Path) -> None:
+    """The agent reverts what the target has, in a merge that its diff against main hides."""
+    git(repo, "checkout", "--quiet", "-b", "release")
+    before = commit(repo, {"b": "release\n"}, "release")
+    git(repo, "checkout", "--quiet", "main")
+    hide: list[dict[str, Any]] = [{"git": ["merge", "-s", "ours", "release"]}]
+    revert: list[dict[str, Any]] = [*FIX, {"commit": "fix"}, *hide]
+    task_id = reviewed(s, repo, revert, target_branch="release")
+    with s.working():
+        s.rests("ready")
+        assert "changes that were not reviewed" in refused_with(s, task_id)
+    assert git(repo, "rev-parse", "release") == before
+
+
 def test_after_a_failed_action_the_agent_gets_the_rejection_alone(s: Scene, repo: Path) -> None:
     task_id = reviewed(s, repo, FIX, [{"say": "again"}])
     with s.working():
@@ -380,6 +441,45 @@ def test_a_remote_that_refuses_is_shown(s: Scene, repo: Path, tmp_path: Path) ->
         accept(s, task_id)
         s.rests("completed")
     assert git(remote, "show", "main:code.py") == "broken = False"
+
+
+def test_a_push_that_others_have_built_on_is_not_repeated(
+    s: Scene, repo: Path, tmp_path: Path
+) -> None:
+    """As after a crash between the push and its record."""
+    remote, other = tmp_path / "remote.git", tmp_path / "other"
+    git(tmp_path, "init", "--quiet", "--bare", str(remote))
+    git(repo, "remote", "add", "origin", str(remote))
+    task_id = reviewed(s, repo, [*FIX, {"commit": "fix"}], on_accept="push")
+    name = f"detent/{task_id}"
+    with s.working():
+        s.rests("ready")
+        git(repo, "push", "--quiet", "origin", name)
+        git(tmp_path, "clone", "--quiet", "--branch", name, str(remote), str(other))
+        later = commit(other, {"b": "2\n"}, "later")
+        git(other, "push", "--quiet", "origin", name)
+        accept(s, task_id)
+        s.rests("completed")
+    assert git(remote, "rev-parse", name) == later
+
+
+# ---- waiting for the repository --------------------------------------------------------------
+
+
+def test_a_run_that_must_stop_does_not_wait_for_the_repository(s: Scene, repo: Path) -> None:
+    task_id = reviewed(s, repo)
+    with s.working():
+        s.rests("ready")
+        locks = s.core.settings.data_dir / "locks"
+        locks.mkdir(exist_ok=True)
+        name = hashlib.sha256(str(repo).encode()).hexdigest()[:32]
+        with (locks / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            accept(s, task_id)
+            until(lambda: s.task().state == "running", "the acceptance runs")
+            s.do(c.CancelTask(task_id))
+            s.rests("cancelled")
+    assert merges(repo) == []
 
 
 # ---- options ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from detent import private_files
@@ -73,6 +73,8 @@ class Workspace:
     base: str | None = None
     #: The branch from which it starts, if it starts from one.
     target: str | None = None
+    #: The commit against which the last diff was made that is kept as evidence.
+    diff_base: str | None = None
 
     @property
     def work(self) -> Path:
@@ -115,12 +117,17 @@ class Workspace:
 
     @contextmanager
     def staged(
-        self, environment: Mapping[str, str], index: Path, within: Within
+        self,
+        environment: Mapping[str, str],
+        index: Path,
+        within: Within,
+        start: str | None = None,
     ) -> Iterator["Staged | None"]:
         """The work tree as it is now, new files included; None if there is no worktree.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
+        Changes are shown against `start`; if it is None, against where the work starts now.
         """
         if self.mode != WORKTREE or self.base is None:
             yield None
@@ -129,10 +136,14 @@ class Workspace:
         try:
             git(self.work, ["read-tree", "HEAD"], private, within)
             git(self.work, ["add", "--all"], private, within)
-            start = self._start(self.base, environment, within)
-            yield Staged(self.work, start, private, within)
+            since = start or self._start(self.base, environment, within)
+            yield Staged(self.work, since, private, within)
         finally:
             index.unlink(missing_ok=True)
+
+    def record_diff_base(self, base: str) -> None:
+        """Record the commit against which the diff was made that a person will review."""
+        _noted(replace(self, diff_base=base))
 
     def _start(self, base: str, environment: Mapping[str, str], within: Within) -> str:
         """The commit against which changes are shown.

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from detent.worker.runners.agent.launch import Setting
 from detent.worker.workspaces import WorkspaceFailed
 
 LOCKS = "locks"
+LOCK_POLL_S = 0.1
 
 
 class AcceptRunner:
@@ -75,7 +77,7 @@ class Acceptance:
         setting.require_branch()
         setting.prepare()
         verdict = self._verdict()
-        with _locked(setting.data_dir / LOCKS, setting.workspace.repo or ""):
+        with _locked(setting.data_dir / LOCKS, setting.workspace.repo or "", self.run):
             if known is None:
                 self._execute(c.BeginEffect(self.run.held.grant, self.action, "reconcile"))
             failpoints.hit("effect.begun")
@@ -129,14 +131,27 @@ class Acceptance:
 
 
 @contextlib.contextmanager
-def _locked(locks: Path, repo: str) -> Iterator[None]:
-    """Hold the lock of a repository: one acceptance at a time changes its branches."""
+def _locked(locks: Path, repo: str, run: ActiveRun) -> Iterator[None]:
+    """Hold the lock of a repository: one acceptance at a time changes its branches.
+
+    A run that must stop does not wait for it any longer.
+    """
     private_files.make_directory(locks)
     path = locks / f"{hashlib.sha256(repo.encode()).hexdigest()[:32]}.lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, private_files.MODE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while not _taken(descriptor):
+            run.require_lease()
+            time.sleep(LOCK_POLL_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -29,9 +29,10 @@ def merge(branch: TaskBranch, target: str | None) -> dict[str, Any]:
         done = _merged_before(branch, tip)
         if done is not None:
             return _result(into, done)
-        head = branch.reviewed_commit()
+        head, base = branch.reviewed()
         if branch.contains(tip, head):
             return _result(into, tip)
+        _require_base(branch, into, tip, head, base)
         tree, conflicts = _merged_tree(branch, tip, head)
         if conflicts:
             return {"conflicts": conflicts, "target": into, "commit": tip}
@@ -56,6 +57,26 @@ def _merged_before(branch: TaskBranch, tip: str) -> str | None:
         if key.strip() == branch.verdict.key:
             return commit
     return None
+
+
+def _require_base(branch: TaskBranch, into: str, tip: str, head: str, base: str) -> None:
+    """Refuse a merge that would apply more than the reviewed diff.
+
+    A merge applies what was changed since the commits that both branches have; the reviewed diff
+    must show the changes since the same commit.
+    """
+    found = branch.confined(["merge-base", "--all", head, tip]).stdout.decode().split()
+    if found == [base]:
+        return
+    common = ", ".join(each[:12] for each in found) or "none"
+    advice = "Reject the task and run it again"
+    if into != branch.target:
+        advice = f"Set base of the agent to {into} and submit the task again"
+    raise WorkspaceFailed(
+        f"the reviewed diff shows the changes since {base[:12]}, but the last common commit of the "
+        f"work and the branch {into} is {common}: the merge would apply changes that were not "
+        f"reviewed. {advice}, or accept it without the action."
+    )
 
 
 def _merged_tree(branch: TaskBranch, tip: str, head: str) -> tuple[str, list[str]]:

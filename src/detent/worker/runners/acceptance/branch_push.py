@@ -17,11 +17,19 @@ def push(branch: TaskBranch, remote: str | None, target: str | None) -> dict[str
             f"{branch.repo} has no remote {to}. Add it with `git remote add`, or set the option "
             "push_remote."
         )
-    head = branch.reviewed_commit()
+    head = branch.reviewed().commit
     branch.setting.run.require_lease()
     done = branch.confined(["push", "--quiet", "--", to, f"{head}:refs/heads/{name}"], remote=True)
-    if done.returncode != 0:
+    if done.returncode != 0 and not _has(branch, to, str(name), head):
         raise WorkspaceFailed(
             f"the push of {name} to the remote {to} failed: {redact(error_text(done))}"
         )
     return {"push": {"remote": to, "branch": name, "commit": head}}
+
+
+def _has(branch: TaskBranch, remote: str, name: str, commit: str) -> bool:
+    """Whether the remote's branch contains the commit: an earlier try pushed it, others went on."""
+    asked = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--", remote]
+    if branch.confined([*asked, f"refs/heads/{name}"], remote=True).returncode != 0:
+        return False
+    return branch.contains("FETCH_HEAD", commit)

@@ -48,6 +48,15 @@ class Verdict(NamedTuple):
         return "\n\n".join(filter(None, (head, (self.comment or "").strip(), people)))
 
 
+class Reviewed(NamedTuple):
+    """The reviewed work."""
+
+    #: The commit with its content.
+    commit: str
+    #: The commit against which its diff was made.
+    base: str
+
+
 class TaskBranch:
     """The worktree of a task and its repository."""
 
@@ -108,15 +117,21 @@ class TaskBranch:
 
     # -- what was reviewed -----------------------------------------------------------------
 
-    def reviewed_commit(self) -> str:
+    def reviewed(self) -> Reviewed:
         """The commit with the reviewed content; what the agent did not commit is committed.
 
-        Refused if the content is not what was reviewed.
+        Refused if the content is not what was reviewed. The diff is made again against the commit
+        that it was made against then: the target may contain the work meanwhile.
         """
-        index = self.setting.run.files.directory() / "index.part"
-        with self.workspace.staged(self.environment, index, self.setting.confined) as staged:
+        index, within = self.setting.run.files.directory() / "index.part", self.setting.confined
+        since = self.workspace.diff_base
+        with self.workspace.staged(self.environment, index, within, since) as staged:
             assert staged is not None, "only a worktree has a branch"
-            tree, digest = staged.tree(), hashlib.sha256(staged.diff()).hexdigest()
+            base, tree, digest = (
+                staged.base,
+                staged.tree(),
+                hashlib.sha256(staged.diff()).hexdigest(),
+            )
         if digest != self.verdict.diff:
             raise WorkspaceFailed(
                 f"the branch {self.workspace.branch} has changed since the review: its diff is "
@@ -125,8 +140,8 @@ class TaskBranch:
             )
         head = self.read("rev-parse", "HEAD")
         if self.read("rev-parse", "HEAD^{tree}") == tree:
-            return head
+            return Reviewed(head, base)
         made = self.commit(tree, [head], f"Work of task {self.verdict.task_id}")
         self.read("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
         self.confined(["reset", "--quiet"])  # update the index of the worktree
-        return made
+        return Reviewed(made, base)

@@ -249,8 +249,11 @@ class AgentRun:
     def _keep_evidence(self) -> None:
         files, environment = self.run.files, self.setting.plain_environment()
         index = files.path / "index.part"
-        with self.setting.workspace.staged(environment, index, self.setting.confined) as staged:
-            changes = [] if staged is None else keep_changes(staged, files)
+        changes, workspace = [], self.setting.workspace
+        with workspace.staged(environment, index, self.setting.confined) as staged:
+            if staged is not None:
+                changes = keep_changes(staged, files)
+                workspace.record_diff_base(staged.base)
         report_evidence(self.run, self.client, changes)
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:
