@@ -30,7 +30,7 @@ export class FileLoader {
     this.next();
   }
 
-  /** Ask for no further file: no one reads them now. */
+  /** Ask for no further file: the page that shows them is left. */
   stop(): void {
     this.stopped = true;
   }
