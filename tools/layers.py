@@ -48,6 +48,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "boot_time",
             "failpoints",
             "periodic_thread",
+            "quantity",
             "redaction",
             "transcript",
         }
@@ -58,7 +59,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Packages inside one part that must not know each other.
 STRANGERS = (("detent.store.sqlite", "detent.store.postgres"),)
-PURE_PARTS = frozenset({"kernel", "review", "errors", "error_codes"})
+PURE_PARTS = frozenset({"kernel", "quantity", "review", "errors", "error_codes"})
 # Clocks, randomness, input and output, logging, threads: what a pure module does without.
 IMPURE = frozenset(
     [

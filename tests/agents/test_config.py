@@ -141,7 +141,7 @@ def test_a_new_session_gets_what_went_before() -> None:
         Moment("failure", "no disk"),
         Moment("rejection", "Too slow."),
     )
-    past = Past("s-1", 0, moments[2:], moments)
+    past = Past("s-1", 0, moments[2:], moments, reviews=moments[2:])
     text = opening("Fix it.", past, resumed=False)
     assert text.startswith("Too slow.\n")
     assert text.index("Fix it.") < text.index("You asked: Which?") < text.index("no disk")

@@ -135,7 +135,7 @@ def test_colours_are_for_terminals(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b" not in run("diff", "t").stdout
     monkeypatch.setattr(output, "has_colour", lambda: True)
     styled: list[str] = []
-    monkeypatch.setattr(click, "echo", styled.append)
+    monkeypatch.setattr(click, "echo", lambda text, **_: styled.append(text))
     run("diff", "t", "src/a.py")
     assert "\x1b[32m+one\x1b[0m" in styled
     assert "\x1b[32m+2\x1b[0m" in styled  # the escape sequence of the content is removed

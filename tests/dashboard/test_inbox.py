@@ -109,7 +109,7 @@ def test_reject_with_a_comment_then_accept(page: Page, detent: Scene) -> None:
     page.get_by_label("Comment (the next run gets it)").fill("Not that name.")
     page.get_by_role("button", name="Reject").click()
     rejected = detent.last_event(task_id, "task_rejected")
-    assert rejected["data"] == {"round": 1, "comment": "Not that name."}
+    assert rejected["data"] == {"round": 1, "comment": "Not that name.", "diff": None}
     detent.wait_for(task_id, "ready")
     open_matter(page, detent, task_id)
     expect(page.locator(".rounds")).to_contain_text("Not that name.")

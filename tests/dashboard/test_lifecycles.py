@@ -132,7 +132,7 @@ def test_the_limit_of_rounds_is_shown_and_kept(page: Page, detent: Scene) -> Non
         lambda route: route.continue_(post_data='{"event": "task_sent_back"}'),
     )
     matter.get_by_role("button", name="Approved").click()
-    expect(page.get_by_role("alert").first).to_contain_text("has had 2 rounds, which is its limit")
+    expect(page.locator(".toast.bad")).to_contain_text("has had 2 rounds, which is its limit")
     assert detent.task(task_id)["state"] == "approval"
 
 

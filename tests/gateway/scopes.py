@@ -57,6 +57,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("POST", "/api/tasks/{task_id}/events"): "review",
     ("POST", "/api/tasks/{task_id}/dismiss"): "review",
     ("POST", "/api/tasks/{task_id}/answer"): "review",
+    ("POST", "/api/tasks/{task_id}/assign"): "review",
+    ("POST", "/api/tasks/{task_id}/snooze"): "review",
     ("GET", "/api/tasks/{task_id}/comments"): "read",
     ("POST", "/api/tasks/{task_id}/comments"): "review",
     ("POST", "/api/tasks/{task_id}/comments/{comment_id}/replies"): "review",

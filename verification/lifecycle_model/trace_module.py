@@ -30,9 +30,10 @@ EXTENDS Naturals, Sequences
 \\* model can reach.
 VARIABLES trace, place, reached
 
-T(state, job, reason, cancel, settled) ==
+T(state, job, reason, cancel, settled, accepts) ==
     [state |-> state, job |-> job, reason |-> reason, rounds |-> 0, errors |-> 0, timeouts |-> 0,
-     lost |-> 0, cancel |-> cancel, settled |-> settled, outside |-> ""]
+     lost |-> 0, cancel |-> cancel, settled |-> settled, accepts |-> accepts,
+     outside |-> ""]
 
 \\* Traces have no counts: retries and rounds may be left or used up.
 Uncounted(w) ==
@@ -161,7 +162,7 @@ def _state(state: ModelState) -> str:
 
 def _variables(each: Variables) -> str:
     texts = [f'"{value}"' for value in (each.state, each.job, each.reason)]
-    flags = [str(value).upper() for value in (each.cancel, each.settled)]
+    flags = [str(value).upper() for value in (each.cancel, each.settled, each.accepts)]
     return f"T({', '.join([*texts, *flags])})"
 
 

@@ -13,8 +13,8 @@ from detent.cli.output import json_option, print_json, print_text
 from detent.errors import Invalid, TooLarge
 from detent.kernel import lifecycle_json, lifecycle_lint
 from detent.kernel.lifecycle import Lifecycle
-from detent.kernel.quantity import quantity
 from detent.lifecycle_search import MAX_STATES, search
+from detent.quantity import quantity
 from detent.task_lifecycles import SHIPPED
 from detent.task_lifecycles.document_file import located, read_document
 

@@ -11,7 +11,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import call_first_match
 from detent.cli.task_selection import print_outcome
 from detent.errors import Invalid
-from detent.kernel.quantity import quantity
+from detent.quantity import quantity
 from detent.task_lifecycles.document_file import LIMIT_BYTES
 
 

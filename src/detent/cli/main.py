@@ -133,7 +133,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "inbox": Command(
         "detent.cli.inbox:inbox",
-        "Handle the items that wait for a person, one by one.",
+        "Handle the items that wait for a person, one by one, the most urgent first.",
         WORK,
     ),
     "assign": Command(

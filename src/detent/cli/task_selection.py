@@ -14,7 +14,7 @@ from detent.cli.connection import Connection
 from detent.cli.id_lookup import whole_id
 from detent.cli.progress import progress_bar
 from detent.errors import Refused
-from detent.kernel.quantity import quantity
+from detent.quantity import quantity
 
 PAGE_LIMIT = 1_000
 #: Tasks per request, so that transactions stay short and the progress bar moves.

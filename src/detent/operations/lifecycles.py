@@ -12,7 +12,6 @@ from detent.kernel import lifecycle_document, lifecycle_json, lifecycle_lint
 from detent.kernel.commands import lifecycle_commands as lc
 from detent.kernel.decide.lifecycles import state_after
 from detent.kernel.lifecycle import Lifecycle, normalise
-from detent.kernel.quantity import quantity
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
 from detent.kernel.task_lifecycle import (
@@ -29,6 +28,7 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.limits import FILE
 from detent.operations.registry import Caller, Scope, operation
+from detent.quantity import quantity
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.task_lifecycles import all_lifecycles, find, shipped_document

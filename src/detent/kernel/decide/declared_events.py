@@ -12,9 +12,9 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.lifecycle import Row
 from detent.kernel.outcome_rules import declared, round_limit
-from detent.kernel.quantity import quantity
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.transitions import cancellation
+from detent.quantity import quantity
 
 #: Events that people send by commands of their own, which may do more.
 COMMANDS: Mapping[str, Callable[[Draft, c.SendEvent], object]] = {

@@ -10,8 +10,8 @@ from detent.kernel.commands import lifecycle_commands as lc
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import has_ended
-from detent.kernel.quantity import quantity
 from detent.kernel.task_lifecycle import TaskLifecycle, in_use, newest
+from detent.quantity import quantity
 
 
 def install(draft: Draft, command: lc.InstallLifecycle) -> str:

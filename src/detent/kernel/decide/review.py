@@ -20,10 +20,10 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.quantity import quantity
 from detent.kernel.transitions.waits import deliver_signal, end_wait
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
+from detent.quantity import quantity
 
 MAX_EARLY_SIGNALS = 1_000
 

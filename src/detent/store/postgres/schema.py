@@ -46,21 +46,20 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
 
     Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
     """
-    if pending(MIGRATIONS, applied(connection), where):
-        with _migrating(connection, where):
-            _bring_up(connection, where)
-
-
-def _bring_up(connection: psycopg.Connection, where: str) -> None:
-    if not has_old_log(connection):
-        _apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
-    if has_old_log(connection):
+    if not pending(MIGRATIONS, applied(connection), where):
+        return
+    with _migrating(connection, where):
+        if not has_old_log(connection):
+            _apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
+        is_old = has_old_log(connection)
+        if not is_old:
+            _apply(connection, where)
+    if is_old:
         raise Misconfigured(
             f"{where} has the storage layout of an earlier version of detent.",
             setting="store",
             hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
         )
-    _apply(connection, where)
 
 
 def has_old_log(connection: psycopg.Connection) -> bool:

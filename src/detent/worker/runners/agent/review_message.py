@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from detent.kernel.quantity import quantity
 from detent.operations.comment_threads import Thread
+from detent.quantity import quantity
 
 #: How many quoted lines of a comment are shown, and how much of each.
 MAX_QUOTED = 40
