@@ -48,13 +48,14 @@ def send_back(detent: Scene, task_id: str, comment: str) -> None:
 def test_the_board_has_its_columns_and_cards_move_by_its_events(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/board")
     page.get_by_label("Lifecycle", exact=True).select_option("release")
-    assert page.url.endswith("/board?lifecycle=release")
+    expect(page).to_have_url(f"{detent.url}/board?lifecycle=release")
     body = {"intent": "hold", "payload": {"until": detent.let("build")}, "title": "Version 7"}
     task_id = detent.post("/api/tasks", {**body, "lifecycle": "release"}).json()["id"]
     expect(column(page, "draft").get_by_text("Version 7")).to_be_visible()
     expect(page.locator(".column h2 .state")).to_have_text(COLUMNS)
     page.get_by_role("link", name="Version 7").click()
-    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="Run", exact=True).click()
+    detent.wait_for(task_id, "building")
     page.go_back()
     expect(column(page, "In work").get_by_role("link", name="Version 7")).to_contain_text(
         "building"
