@@ -243,8 +243,10 @@ def targets(owner: httpx2.Client, path: str) -> Iterator[str]:
 
 def _known(owner: httpx2.Client, path: str, parameter: str) -> list[str]:
     """What a parameter of the path may be: from the list of its kind."""
-    if parameter in ("comment_id", "draft_id"):
+    if parameter == "comment_id":
         return [COMMENT.id]
+    if parameter == "draft_id":
+        return ["draft-1"]
     if parameter == "file":
         return [BODIES["own_evidence"]["name"]]
     lists = {"task_id": "/api/tasks", "job_id": "/api/jobs", "run_id": "/api/runs"}

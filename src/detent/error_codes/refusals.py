@@ -52,7 +52,7 @@ REFUSALS: Mapping[str, Code] = {
         "Add a comment on a line, or give a comment with the request.",
     ),
     "comment_exists": _refused(
-        "A comment of another author has this id.",
+        "A published comment or reply has this id.",
         "A published draft keeps its id, and an id is used once in a task.",
         "Save the draft under another id.",
     ),
