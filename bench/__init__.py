@@ -1,1 +1,5 @@
-"""Benchmarks: speed as ratios, measured side by side in one run. Never imported by detent."""
+"""Benchmarks and comparisons with other tools; see README.md. Never imported by detent."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent

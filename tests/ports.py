@@ -8,6 +8,8 @@ import socket
 #: Below the range from which the kernel takes ports for outgoing connections: between being chosen
 #: and being listened on, none of these is given to anybody else. Servers of PostgreSQL have others.
 FIRST, FOR_EACH_PROCESS = 10_000, 1_000
+#: Browsers refuse to connect to it.
+REFUSED_BY_BROWSERS = 10_080
 _turns = itertools.count(random.randrange(FOR_EACH_PROCESS))
 
 
@@ -16,6 +18,8 @@ def free_port() -> int:
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
     for turn in itertools.islice(_turns, FOR_EACH_PROCESS):
         port = FIRST + process * FOR_EACH_PROCESS + turn % FOR_EACH_PROCESS
+        if port == REFUSED_BY_BROWSERS:
+            continue
         with socket.socket() as trying:
             trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -15,7 +15,7 @@ in [Architecture](../architecture.md).
 
 | question | place |
 |---|---|
-| Which transitions exist? | `kernel/lifecycles/` |
+| Which transitions exist? | `kernel/lifecycles/`; of tasks `task_lifecycles/` |
 | What does the end of a run do to its job and its task? | `kernel/couplings.py` |
 | When is a failed attempt repeated? | `kernel/retry.py`; for a plan step also `kernel/critic.py` |
 | What can a person or a program do with a task? | `operations/`, one function for each operation |

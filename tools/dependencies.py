@@ -1,9 +1,10 @@
 """An audit of the dependencies of detent: `python -m tools.dependencies [--online]`.
 
 Without a network: every locked package comes from one registry and has a hash, what is installed is
-what is locked, what is imported is declared, and every licence lets detent be given away under its
-own. With one, for each locked version: it was not taken back, its files still have the locked
-hashes, and no weakness is known of it. What could not be checked is listed.
+what is locked, what is imported is declared, every licence lets detent be given away under its own,
+and the dashboard comes with the licences of what is bundled into it. With one, for each locked
+version: it was not taken back, its files still have the locked hashes, and no weakness is known of
+it. What could not be checked is listed.
 """
 
 import ast
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from tools import web
+
 ROOT = Path(__file__).resolve().parents[1]
 REGISTRY = "https://pypi.org/simple"
 WEAKNESSES = "https://pypi.org/pypi/{name}/{version}/json"
@@ -32,6 +35,8 @@ PERMISSIVE = (
     *("any-OSI", "0BSD", "CC0", "public domain", "HPND"),
 )
 WEAK_COPYLEFT = ("LGPL", "GNU Lesser", "MPL", "Mozilla Public")
+#: Licences of the packages that are bundled into the dashboard: exactly these.
+OF_THE_DASHBOARD = frozenset({"MIT", "BSD-3-Clause", "ISC", "Apache-2.0", "0BSD", "OFL-1.1"})
 
 Package = Mapping[str, Any]
 
@@ -92,7 +97,10 @@ def licences() -> dict[str, str]:
 
 
 def licence_of(distribution: metadata.Distribution) -> str:
-    """As its metadata say it: an expression, else its classifiers, else its first words."""
+    """As its metadata say it: an expression, else its classifiers, else its first words.
+
+    If they say nothing, the title of its licence file.
+    """
     fields = cast(Message, distribution.metadata)
     declared = fields["License-Expression"]
     classified = [
@@ -100,14 +108,65 @@ def licence_of(distribution: metadata.Distribution) -> str:
         for each in fields.get_all("Classifier") or ()
         if each.startswith("License ::") and not each.endswith("OSI Approved")
     ]
-    first = (fields["License"] or "unknown").split("\n")[0]
-    return declared or " or ".join(classified) or first
+    first = (fields["License"] or "").split("\n")[0]
+    return declared or " or ".join(classified) or first or _licence_title(distribution)
+
+
+def _licence_title(distribution: metadata.Distribution) -> str:
+    for name in ("licenses/LICENSE", "LICENSE"):
+        lines = (distribution.read_text(name) or "").split("\n")
+        title = next((line.strip() for line in lines if line.strip()), None)
+        if title is not None:
+            return title
+    return "unknown"
 
 
 def licence_problems(found: Mapping[str, str]) -> Iterator[str]:
     for name, licence in sorted(found.items()):
-        if not any(each.lower() in licence.lower() for each in (*PERMISSIVE, *WEAK_COPYLEFT)):
+        if not is_allowed(licence):
             yield f"{name} has the licence {licence!r}"
+
+
+def is_allowed(licence: str) -> bool:
+    """Whether a licence lets detent be passed on: all parts of an `AND`, one part of an `OR`."""
+    plain = licence.replace("(", " ").replace(")", " ")
+    return all(
+        any(_is_known(choice) for choice in re.split(r"\s+OR\s+", part, flags=re.IGNORECASE))
+        for part in re.split(r"\s+AND\s+", plain, flags=re.IGNORECASE)
+    )
+
+
+def _is_known(licence: str) -> bool:
+    if re.search(r"\bA?GPL|GNU (Affero )?General", licence, re.IGNORECASE):
+        return False  # also if it names another licence beside it
+    return any(each.lower() in licence.lower() for each in (*PERMISSIVE, *WEAK_COPYLEFT))
+
+
+# ---- the dashboard ---------------------------------------------------------------------------
+
+
+def bundled() -> dict[str, Package]:
+    """The npm packages whose code, styles or fonts are in the dashboard, as they are locked."""
+    packages = json.loads((ROOT / "web" / "package-lock.json").read_text("utf-8"))["packages"]
+    found: dict[str, Package] = {}
+    waiting = list(packages[""]["dependencies"])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = packages[f"node_modules/{name}"]
+            waiting += found[name].get("dependencies", ())
+    return dict(sorted(found.items()))
+
+
+def bundled_problems(packages: Mapping[str, Package], notices: str) -> Iterator[str]:
+    """Each has an allowed licence, and its text is shipped with the dashboard."""
+    titles = {part.split("\n", 1)[0] for part in re.split(r"\n-{80}\n\n", notices)}
+    for name, package in packages.items():
+        licence = package.get("license", "unknown")
+        if licence not in OF_THE_DASHBOARD:
+            yield f"{name}, which is in the dashboard, has the licence {licence!r}"
+        if name not in titles:
+            yield f"licences.txt of the dashboard has no licence of {name}"
 
 
 def undeclared_problems(code: Path = ROOT / "src") -> Iterator[str]:
@@ -192,15 +251,17 @@ def _fetch(url: str) -> bytes | None:
 
 
 def audit(*, online: bool = False) -> Audit:
-    packages, found = locked(), licences()
+    packages, found, in_dashboard = locked(), licences(), bundled()
     problems = [
         *source_problems(packages),
         *installed_problems(packages),
         *undeclared_problems(),
         *licence_problems(found),
+        *bundled_problems(in_dashboard, (web.BUILT / "licences.txt").read_text("utf-8")),
     ]
     files = sum(len(files_of(each)) for each in packages)
     looked = [f"{len(packages)} packages, {files} hashes, {len(found)} licences"]
+    looked.append(f"{len(in_dashboard)} packages in the dashboard")
     unlooked: list[str] = []
     if online:
         problems += online_problems(packages, unlooked)

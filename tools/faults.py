@@ -1,8 +1,8 @@
 """All fault injection: every part in its full size, two at a time, and a page of results.
 
-`./dev faults` takes more than an hour on two cores, most of it the simulation, and writes
+`./dev faults` takes about an hour on two cores and writes
 `docs/explanation/fault-injection-results.md`; `--only PART` runs some parts and leaves the lines of
-the others as they are.
+the others as they are; `--share 10 --steps 10000000` runs all night.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -17,13 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 import apsw
 import click
 
-from tools import dependencies, mutants
+from tools import dependencies, fuzz, mutants
+from verification.fuzzing.parsers import PARSERS as PARSERS_OF_INPUT
 from verification.postgres_programs import find_binaries
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,8 +36,13 @@ ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races", "operations")
 ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.
-OF_THE_CLONE = ("wire", "traces", "mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
+OF_THE_CLONE = (
+    *("wire", "failovers", "traces", "mutants", "unit-tests-of-mutants", "fuzzing"),
+    *("dependencies", "ray"),
+)
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
+#: It takes as long as all others together, and is run only if it is named.
+ONLY_IF_NAMED = "unit-tests-of-mutants"
 STORES = ("sqlite", "postgres")
 #: The simulation is cut into runs of this many steps, so that both lanes have something to do.
 SHARD = 500_000
@@ -44,10 +52,15 @@ CATCHERS = (
     "tests/fault_injection/test_mutants.py",
     "tests/store/test_postgres_interleavings.py::test_a_mutant_is_caught",
     "tests/store/test_store_mutants.py",
+    "tests/forges/test_forge_mutants.py",
+    "tests/docs/test_promise_mutants.py",
 )
 LEAST_MUTANTS = 20
+#: How often each fault is injected into a Patroni cluster.
+FAILOVERS = 5
 WIRE = "tests/store/test_postgres_wire.py"
-FUZZ, TEXTS = "tests/faults/test_fuzz.py", 5_000
+#: Of processor time, for each parser.
+FUZZED_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class Size:
 
     seed: int = 1
     minutes: float = 5.0
-    steps: int = 10_000_000
+    steps: int = 2_000_000
     quick: bool = False
     #: The share of the full size of the counted parts.
     share: float = 1.0
@@ -94,7 +107,7 @@ Job = Callable[[], Line]
 
 def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
     """The longest first, so that no lane is idle in the end."""
-    wanted = only or PARTS
+    wanted = only or [part for part in PARTS if part != ONLY_IF_NAMED]
     for part in ON_BOTH:
         if part in wanted:
             yield from (_fault_injection(part, store, size) for store in STORES)
@@ -106,6 +119,8 @@ def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
     for part in ON_POSTGRES:
         if part in wanted:
             yield _fault_injection(part, "postgres", size)
+    if "failovers" in wanted:
+        yield partial(_failovers, max(1, round(FAILOVERS * size.share)))
     for part, job in OWN.items():
         if part in wanted:
             yield job
@@ -163,17 +178,22 @@ def _wire() -> Line:
 
 
 def _fuzzing() -> Line:
-    """Every parser with many more texts than a build tries."""
-    line = _tests("fuzzing", "--timeout", "1800", FUZZ, DETENT_FUZZ_EXAMPLES=str(TEXTS))
-    return replace(line, seen=f"{TEXTS} texts for each parser: {line.seen}")
+    """Every parser with inputs that reach new branches."""
+    begun_s = time.monotonic()
+    with tempfile.TemporaryDirectory() as made:
+        results = list(fuzz.fuzzed(tuple(PARSERS_OF_INPUT), FUZZED_S, Path(made)))
+    calls = sum(each.get("calls", 0) for each in results)
+    seen = f"{len(results)} parsers, {FUZZED_S} s of processor time each: {calls:,} inputs"
+    problems = [f"{each['parser']} failed" for each in results if "failed" in each]
+    seconds = time.monotonic() - begun_s
+    return Line("fuzzing", "-", "-", seen, problems, "./dev fuzz PARSER", seconds)
 
 
-def _tests(part: str, *arguments: str, **environment: str) -> Line:
+def _tests(part: str, *arguments: str) -> Line:
     begun_s = time.monotonic()
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--no-header", *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -210,6 +230,34 @@ def _traces() -> Line:
     return Line("traces", "sqlite", "0", lines[0], problems, replay, time.monotonic() - begun_s)
 
 
+def _failovers(rounds: int) -> Line:
+    """The leader of PostgreSQL under Patroni is killed, cut off and switched over, under load."""
+    begun_s = time.monotonic()
+    arguments = ["-m", "verification.patroni", "--rounds", str(rounds), "--defaults"]
+    command = [sys.executable, *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    seen = "; ".join(line for line in ended.stdout.splitlines() if not line.startswith("  "))
+    problems = [line.strip() for line in ended.stdout.splitlines() if line.startswith("  ")]
+    if ended.returncode and not problems:
+        problems = [(ended.stderr.strip().splitlines() or ["no output"])[-1]]
+    replay = f"python {' '.join(arguments)}"
+    return Line("failovers", "postgres", "-", seen, problems, replay, time.monotonic() - begun_s)
+
+
+def _ray() -> Line:
+    """1,000 runs on a Ray cluster whose nodes are killed: each is counted once."""
+    command = [sys.executable, "-m", "verification.ray_node_kills"]
+    begun_s = time.monotonic()
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    replay, seconds = "python -m verification.ray_node_kills", time.monotonic() - begun_s
+    try:
+        found = json.loads(ended.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        last = (ended.stderr.strip().splitlines() or ["no output"])[-1]
+        return Line("ray", "sqlite", "-", "-", [f"it did not end well: {last}"], replay, seconds)
+    return Line("ray", "sqlite", "-", found["seen"], found["problems"], replay, seconds)
+
+
 def _dependencies() -> Line:
     begun_s = time.monotonic()
     found = dependencies.audit(online=True)
@@ -228,6 +276,7 @@ OWN: Mapping[str, Job] = {
     "unit-tests-of-mutants": _unseen_by_unit_tests,
     "fuzzing": _fuzzing,
     "dependencies": _dependencies,
+    "ray": _ray,
 }
 
 
@@ -321,13 +370,13 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="A part alone; repeatable.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--minutes", default=5.0, show_default=True, help="Of the chaos run, on each store.")
-@click.option("--steps", default=10_000_000, show_default=True, help="Of the simulation.")
+@click.option("--steps", default=2_000_000, show_default=True, help="Of the simulation.")
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=click.FloatRange(0, 1_000, min_open=True),
     default=1.0,
     show_default=True,
-    help="The share of the full size of the counted parts.",
+    help="The share of the full size of the counted parts; 10 runs ten times as much.",
 )
 @click.option("--lanes", default=2, show_default=True, help="How many parts at a time.")
 @click.option(

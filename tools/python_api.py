@@ -32,6 +32,7 @@ from detent.app.failures import (
 from detent.app.handle import Handle
 from detent.app.intent import Intent, Using
 from detent.app.plan_request import PlanRequest
+from detent.app.ray_run import RayRun
 from detent.app.run_context import Run
 from detent.app.run_info import RunInfo
 from detent.app.step_result import StepResult
@@ -67,7 +68,7 @@ type. A `Worker`, or a `Harness` in a test, calls it.
 Every example on this page is executed by a test, after these lines:
 
 ```python
-from detent import App, AsyncRun, Run
+from detent import App, AsyncRun, RayRun, Run
 from detent.testing import Harness
 
 app = App()
@@ -106,8 +107,9 @@ SECTIONS = (
     Section("Handles", "`from detent import Handle`. `submit` returns one.", (Handle,)),
     Section(
         "Run context",
-        "`from detent import Run, AsyncRun`. A handler gets it as its parameter `run`.",
-        (RunInfo, Run, AsyncRun),
+        "`from detent import Run, AsyncRun, RayRun`. A handler gets it as its parameter `run`; "
+        "RayRun if Ray executes it.",
+        (RunInfo, Run, AsyncRun, RayRun),
     ),
     Section(
         "Subtasks and plans",

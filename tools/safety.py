@@ -21,6 +21,7 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/cli/main.py": "its own commands, from a table",
     "src/detent/cli/reload.py": "looks whether a changed file can be compiled, and runs nothing",
     "src/detent/app/app.py": "the app that the operator has configured",
+    "src/detent/worker/runners/ray/node_task.py": "the function that the operator's app declares",
     "src/detent/transactional_enqueue.py": "places for values, from a table; the values are bound",
     "src/detent/store/list_sql.py": "columns are checked against the tables; values are bound",
     "src/detent/store/postgres/set_rows.py": "columns are fields of entities; values are bound",

@@ -37,6 +37,9 @@ A command-line option overrides the environment variable, which overrides `deten
 overrides the default. In the file, the part of a name before the dot is the section:
 `gateway.port` is `port` in `[gateway]`. detent searches the working directory and the directories
 above it for the file.
+
+`DETENT_URL`, `DETENT_TOKEN` and `DETENT_CONTEXT` are no settings: they name
+[the gateway that commands use](../howto/remote.md).
 """
 
 
@@ -50,10 +53,16 @@ def events() -> str:
 
 
 def _event(each: type[Event]) -> tuple[str, str, str]:
-    fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(each))  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(each)]  # type: ignore[arg-type]
+    fields = ", ".join(f"`{name}`" for name in names if name != "name")
     doc = each.__doc__ or ""
     meaning = "" if doc.startswith(each.__name__ + "(") else " ".join(doc.split())
-    return f"`{each.name}`", fields, meaning
+    return _name_of(each), fields, meaning
+
+
+def _name_of(each: type[Event]) -> str:
+    """The name of an event. Events that a document declares share a class; instances have names."""
+    return f"`{each.name}`" if isinstance(each.name, str) else "(any declared event)"
 
 
 EVENTS_INTRODUCTION = """\
@@ -79,7 +88,7 @@ def couplings() -> str:
 
 
 def _coupling(row: Coupling) -> tuple[str, str, str]:
-    return f"`{row.when.name}`", _words(row.given), _words(row.then)
+    return _name_of(row.when), _words(row.given), _words(row.then)
 
 
 def _words(function: Callable[..., object]) -> str:
@@ -109,10 +118,11 @@ HTTP = """\
 # HTTP
 
 Every route needs `Authorization: Bearer TOKEN`, except `GET /health`, `GET /ready`, the files of
-the dashboard, and `POST /api/login`, which accepts the code of a one-time link. Requests and
-responses are JSON. An error is a problem document (RFC 9457) whose `code` is listed in
-[errors](errors.md). The gateway serves the full description at `/openapi.json`. Python programs
-can call the same operations by name.
+the dashboard, and the routes below `/api/login` with which
+[people](../howto/users-and-roles.md) sign in; `POST /api/login` accepts the code of a one-time
+link. Requests and responses are JSON. An error is a problem document (RFC 9457) whose `code` is
+listed in [errors](errors.md). The gateway serves the full description at `/openapi.json`. Python
+programs can call the same operations by name.
 """
 
 

@@ -38,13 +38,19 @@ def build() -> bool:
 
 def install() -> None:
     """Bring `node_modules` to what the lock file says, unless it is."""
-    lock = WEB / "package-lock.json"
-    wanted = digest([lock])
-    if _stamp(MODULES) == wanted:
+    install_locked(WEB, "the dashboard's packages")
+
+
+def install_locked(directory: Path, what: str, *options: str) -> None:
+    """Install the packages of a lock file beside it, unless they are installed."""
+    lock, modules = directory / "package-lock.json", directory / "node_modules"
+    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    if _stamp(modules) == wanted:
         return
-    print("installing the dashboard's packages into web/node_modules", file=sys.stderr)
-    npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-    (MODULES / STAMP).write_text(wanted, encoding="ascii")
+    print(f"installing {what} into {os.path.relpath(modules, ROOT)}", file=sys.stderr)
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    npm("ci", *quiet, *options, directory=directory)
+    (modules / STAMP).write_text(wanted, encoding="ascii")
 
 
 def check() -> None:
@@ -95,9 +101,10 @@ def node_home() -> Path:
     return Path(found.origin).parent
 
 
-def npm(*arguments: str) -> None:
+def npm(*arguments: str, directory: Path = WEB) -> None:
     # The package's own `npm` starts a file that is not beside it.
-    run(str(node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), *arguments)
+    program = node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    run(str(program), *arguments, directory=directory)
 
 
 def script(name: str, *arguments: str) -> None:
@@ -105,12 +112,16 @@ def script(name: str, *arguments: str) -> None:
     run(str((MODULES / ".bin" / name).resolve()), *arguments)
 
 
-def run(*arguments: str) -> None:
-    node = node_home() / "bin" / "node"
-    if not node.exists():
-        node = Path(shutil.which("node") or node)
-    path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    done = subprocess.run([str(node), *arguments], cwd=WEB, env={**os.environ, "PATH": path})
+def node() -> Path:
+    """The program of Node."""
+    program = node_home() / "bin" / "node"
+    return program if program.exists() else Path(shutil.which("node") or program)
+
+
+def run(*arguments: str, directory: Path = WEB) -> None:
+    path = f"{node().parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run([str(node()), *arguments], cwd=directory, env=environment)
     if done.returncode:
         raise SystemExit(done.returncode)
 

@@ -79,18 +79,23 @@ class _PortTaken(PostgresFailed):
 class Cluster:
     """A running server in which databases are created and dropped.
 
-    Leaving it as a context manager ends what was started for it, here nothing.
+    Leaving it as a context manager ends what was started for it, here one connection.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
+        #: Kept open: a test that has a database of its own needs it twice.
+        self._connection: psycopg.Connection | None = None
 
     def url(self, dbname: str) -> str:
         return urlsplit(self._url)._replace(path="/" + quote(dbname, safe="")).geturl()
 
     def create_database(self, name: str, *, template: str = "template0") -> str:
-        """Create database `name` as a copy of `template`; return its URL."""
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        """Create database `name` as a copy of `template`; return its URL.
+
+        The files are copied, which takes half the time of the default, a copy through the log.
+        """
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         self._administer(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return self.url(name)
 
@@ -103,12 +108,18 @@ class Cluster:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        self._disconnect()
 
     def _administer(self, statement: sql.SQL | sql.Composed) -> None:
-        # CREATE DATABASE and ALTER SYSTEM are refused inside a transaction.
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(statement)
+        if self._connection is None:
+            # CREATE DATABASE and ALTER SYSTEM are refused inside a transaction.
+            self._connection = psycopg.connect(self._url, autocommit=True)
+        self._connection.execute(statement)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
 
 class Server(Cluster):
@@ -209,6 +220,7 @@ class Server(Cluster):
         return self._postmaster
 
     def _forget(self) -> None:
+        self._disconnect()
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.communicate()

@@ -11,9 +11,11 @@ from unittest.mock import patch
 
 from detent.engine import plain_jobs
 from detent.engine.job_forms import Submitted
+from detent.engine.known_limits import ClaimShares
 from detent.engine.plain_jobs import SetPlan
 from detent.engine.types import CommandRequest
 from detent.kernel.commands import RecordCheckpoint
+from detent.kernel.fair_shares import UNIT, Shares
 from detent.store import commit_body
 from detent.store.clock import HostClock
 from detent.store.job_sets import JobSet, NewCheckpoint
@@ -263,6 +265,21 @@ def claim_allocates_its_commit_id_first() -> Patches:
 
 
 #: A check on PostgreSQL: `claim_order.check_order`.
+def weights_of_projects_are_ignored() -> Patches:
+    """Every project has the same share of the claims."""
+    yield patch.object(Shares, "cost", lambda *_: UNIT)
+
+
+def idle_projects_save_claims_up() -> Patches:
+    """A project that had no work gets all the claims that it has missed."""
+    yield patch.object(Shares, "start", lambda self, project: self.starts.get(project, 0))
+
+
+def claims_of_projects_are_not_counted() -> Patches:
+    """Each claim begins with the same virtual times."""
+    yield patch.object(ClaimShares, "add", lambda *_: None)
+
+
 CLAIM_ORDER = "claim_order"
 #: The check that notices each, of the mutants of the sets on PostgreSQL.
 ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
@@ -294,6 +311,9 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     recent_commits_skip_one: "a_process_reads_the_log_as_a_new_one_does",
     recent_commits_are_never_read_again: "a_process_reads_the_log_as_a_new_one_does",
     kept_statements_have_the_first_times: "equal_jobs_that_are_submitted_alone_keep_what_differs",
+    weights_of_projects_are_ignored: "projects_share_claims_by_weight",
+    idle_projects_save_claims_up: "a_project_without_work_saves_nothing_up",
+    claims_of_projects_are_not_counted: "a_project_does_not_wait_for_all_jobs_of_another",
     sets_do_not_check_ids: "the_id_of_a_job_that_was_submitted_alone_is_not_given_again",
     **ON_POSTGRESQL,
 }

@@ -7,8 +7,15 @@ const DETENT = "http://127.0.0.1:5680";
 function licences(): Plugin {
   return {
     name: "licences",
-    async generateBundle() {
-      const texts = Object.keys(dependencies).map(async (name) => {
+    async generateBundle(_, bundle) {
+      const names = new Set(Object.keys(dependencies));
+      for (const each of Object.values(bundle)) {
+        for (const file of each.type === "chunk" ? Object.keys(each.modules) : []) {
+          const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file);
+          if (found?.[1]) names.add(found[1]);
+        }
+      }
+      const texts = [...names].sort().map(async (name) => {
         const text = await this.fs.readFile(`node_modules/${name}/LICENSE`, { encoding: "utf8" });
         return `${name}\n\n${text.trim()}\n`;
       });

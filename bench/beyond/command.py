@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import harness
-from bench.beyond.network import DATABASE, Unable, network
+from bench import ROOT, harness
+from bench.beyond.capacity_model import Prediction, predictions
 from bench.beyond.scenes import Size
 from bench.harness import Scale
-from bench.peers import ROOT
+from detent.settings import Settings
+from verification.network import DATABASE, Unable, network
 
 GATEWAYS, WORKERS = 2, 4
 WITHIN_S = 900
@@ -66,10 +67,23 @@ def lines_of(found: dict[str, Any]) -> Iterator[str]:
             continue
         for row in found[way]["throughput"]:
             seen = ", ".join(f"{row[each]} {each}" for each in row if each.endswith("connections"))
-            rate = f"{row['jobs_per_s']:,.0f} jobs/s"
+            rate = f"{row['jobs_per_s']:,.0f} jobs/s, {row['cpu_us_per_job']:,.0f} µs CPU per job"
             yield f"{way}: {row['workers']} workers, {row['work']}: {rate}; {seen}"
+        for each in predicted(found, way):
+            yield (
+                f"{way}: {each.workers} workers, sleep: predicted {each.predicted:,.0f} jobs/s "
+                f"from one worker, an error of {each.error:+.0%}"
+            )
         yield f"{way}, restart: {_outcome(found[way]['restart'])}"
     yield f"failover: {_outcome(found['failover'])}"
+
+
+def predicted(found: dict[str, Any], way: str) -> list[Prediction]:
+    """The model's predictions for the runs of one kind of connection."""
+    if way not in found:
+        return []
+    slots, cores = Settings().worker_concurrency, found["machine"]["cores"]
+    return predictions(found[way]["throughput"], slots, cores)
 
 
 def _outcome(scene: dict[str, Any]) -> str:

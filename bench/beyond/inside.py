@@ -15,11 +15,11 @@ import psycopg
 
 from bench.beyond import scenes
 from bench.beyond.installation import Installation
-from bench.beyond.network import DATABASE, PREFIX, Machine, Unable
 from bench.beyond.pooler import Pooler, pooler
 from bench.beyond.scenes import OURS, Size, place_for
-from bench.jobs import directory
-from bench.jobs_postgres import AS_IT_COMES
+from bench.workloads.jobs import directory
+from bench.workloads.jobs_postgres import AS_IT_COMES
+from verification.network import DATABASE, PREFIX, Machine, Unable
 from verification.postgres_server import Pair, Server, primary_with_standby
 
 #: Everybody on this network is let in: it exists for this run alone.

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import psycopg
 
-from bench.beyond.network import Machine
-from bench.peers import ROOT
+from bench import ROOT
+from verification.network import Machine
 
 PORT = 5680
 WITHIN_S = 90.0

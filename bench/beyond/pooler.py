@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from bench.beyond.network import Unable
+from verification.network import Unable
 from verification.postgres_programs import as_ordinary_user
 from verification.postgres_server import Server
 

@@ -12,24 +12,27 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import psycopg
 
+from bench import ROOT
 from bench.beyond.installation import Installation, until
-from bench.beyond.network import Machine
 from bench.beyond.pooler import Pooler
-from bench.peers import ROOT
-from bench.worker import submit
+from bench.workloads.worker import submit
 from detent.integrity.verify import verify
 from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
+from verification.network import Machine
 
 SAMPLE_S = 0.02
+#: How long the costs of idle processes are measured.
+IDLE_S = 2.0
 #: When, of all that is submitted, the database goes away.
 TURN = 0.35
 #: The name under which we ourselves are connected.
@@ -47,7 +50,7 @@ class Size(NamedTuple):
 
     #: Jobs that do nothing, and jobs that wait for another service, for each number of workers.
     nothing: int = 3_000
-    sleep: int = 1_200
+    sleep: int = 2_400
     #: Submissions of a client while the database restarts or fails over, and how many a second.
     submissions: int = 800
     rate: int = 100
@@ -66,11 +69,35 @@ def throughput(
         for count in counts:
             for machine in machines[made.workers : count]:
                 made.worker(machine)
+            idle = _idle_cores(made, pooler)
             for intent in ("nothing", "sleep"):
+                jobs, cpu_s = getattr(size, intent), _cpu_s()
                 with connections(made, pooler) as most:
-                    rate = drained(made, core, intent, getattr(size, intent))
-                found.append({"workers": count, "work": intent, "jobs_per_s": rate, **most})
+                    rate = drained(made, core, intent, jobs)
+                cost = (_cpu_s() - cpu_s) / jobs - idle / rate
+                row = {"workers": count, "work": intent, "jobs_per_s": rate}
+                found.append({**row, "cpu_us_per_job": cost * 1e6, "idle_cores": idle, **most})
     return found
+
+
+def _cpu_s() -> float:
+    """The CPU time of this process and of all that it has started: server, pooler and detent.
+
+    The time of a process that has ended is in that of its parent.
+    """
+    ours, total = psutil.Process(), 0.0
+    for each in (ours, *ours.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(each.cpu_times()[:4])
+    return total
+
+
+def _idle_cores(made: Installation, pooler: Pooler | None) -> float:
+    """The CPU time per second of all processes without jobs, and of the measurement itself."""
+    begun, cpu_s = time.perf_counter(), _cpu_s()
+    with connections(made, pooler):
+        until(lambda: made.completed() >= 0 and time.perf_counter() > begun + IDLE_S, "it is idle")
+    return (_cpu_s() - cpu_s) / (time.perf_counter() - begun)
 
 
 def drained(made: Installation, core: Core, intent: str, count: int) -> float:

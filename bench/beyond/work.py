@@ -1,5 +1,5 @@
 """The app of the workers beyond one machine: `detent worker --app bench.beyond.work:app`."""
 
-from bench.processes import application
+from bench.workloads.processes import application
 
 app = application()

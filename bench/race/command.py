@@ -6,18 +6,15 @@ of the machine does not always meet the same one.
 
 import argparse
 import json
-import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import apsw
-
-from bench.race import lap, report, stores
+from bench.peers.environments import Missing
+from bench.peers.versions import versions
+from bench.race import lap, report
 from bench.race.chart import chart
 from bench.race.entrants import ENTRANTS, Entrant
-from bench.race.environments import Missing, node
 from bench.race.lap import Size
 from bench.race.report import Race
 
@@ -44,36 +41,6 @@ def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = 
         except Exception as error:  # one entrant's failure must not cost the others their figures
             race.drop(entrant.name, f"{type(error).__name__}: {error}")
     return race
-
-
-def versions() -> dict[str, str]:
-    """What the entrants stand on."""
-    found = {"SQLite": f"{apsw.sqlite_lib_version()} (of the peers: {sqlite3.sqlite_version})"}
-    found["PostgreSQL"] = _or_missing(_postgres)
-    found["Redis"] = _or_missing(stores.redis_version)
-    found["Node"] = _or_missing(_node)
-    return found
-
-
-def _postgres() -> str:
-    import psycopg
-
-    from bench.jobs_postgres import database
-
-    with psycopg.connect(database()) as connection:
-        return str(connection.info.parameter_status("server_version"))
-
-
-def _node() -> str:
-    output = subprocess.run([str(node()), "--version"], capture_output=True, text=True, check=True)
-    return output.stdout.strip()
-
-
-def _or_missing(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except Missing as reason:
-        return f"none ({reason})"
 
 
 def chosen(names: Sequence[str]) -> list[Entrant]:

@@ -5,8 +5,8 @@ Data only. `settings` and `source` are what the report says; the script has the 
 
 from typing import NamedTuple
 
-from bench.race import environments as e
-from bench.race.environments import Environment
+from bench.peers import environments as e
+from bench.peers.environments import Environment
 
 SQLITE = "detent, SQLite"
 POSTGRES = "detent, PostgreSQL"
@@ -21,7 +21,7 @@ class Entrant(NamedTuple):
     script: str
     #: None for detent itself, which runs in the environment of this process.
     environment: Environment | None
-    #: sqlite, postgres or redis: what is started and handed to it, new for each measurement.
+    #: sqlite, postgres, redis or restate: a new one is started for each measurement.
     store: str
     variant: str
     settings: str
@@ -218,6 +218,18 @@ ENTRANTS = (
         source="https://github.com/timgit/pg-boss/blob/master/docs/api/workers.md",
     ),
     Entrant(
+        name="Restate",
+        script="restate_jobs.mjs",
+        environment=e.NODE,
+        store="restate",
+        variant="",
+        settings="server with its defaults, tries again after 50 to 250 ms",
+        against=POSTGRES,
+        source="https://docs.restate.dev/references/server-config",
+        workflows=True,
+        share=FEW,
+    ),
+    Entrant(
         name="Celery, Redis",
         script="celery_jobs.py",
         environment=e.CELERY,
@@ -248,4 +260,5 @@ def packages(entrant: Entrant) -> str:
         return ""
     pins = e.pinned(entrant.environment)
     word = entrant.name.lower().split(",")[0].split()[0]
-    return ", ".join(f"{name} {pin}" for name, pin in pins.items() if name.startswith(word))
+    named = {name.rpartition("/")[2]: pin for name, pin in pins.items()}
+    return ", ".join(f"{name} {pin}" for name, pin in named.items() if name.startswith(word))

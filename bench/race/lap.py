@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import jobs, jobs_postgres
-from bench.jobs import directory
-from bench.peers import ROOT
+from bench import ROOT
+from bench.peers.environments import NODE, Missing, command, home
+from bench.peers.stores import store
 from bench.race.entrants import BARE, Entrant
-from bench.race.environments import NODE, Missing, command, home
-from bench.race.stores import store
+from bench.workloads import jobs, jobs_postgres
+from bench.workloads.jobs import directory
 
 SCRIPTS = Path(__file__).with_name("scripts")
 WITHIN_S = 300

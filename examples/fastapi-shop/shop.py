@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from detent import intake_row
 from detent.service import Service, open_core
-from detent.settings import load
+from detent.settings_loader import load
 
 DATABASE = os.environ["SHOP_DATABASE"]
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from detent.app.handle import Handle
     from detent.app.intent import Intent
     from detent.app.plan_request import PlanRequest
+    from detent.app.ray_run import RayRun
     from detent.app.run_context import Run
     from detent.app.step_result import StepResult
     from detent.app.subtasks import Subtask, SubtaskOutcome
@@ -56,6 +57,7 @@ __all__ = [
     "OverBudget",
     "PlanRequest",
     "RateLimited",
+    "RayRun",
     "ResourceFailed",
     "Run",
     "StepResult",
@@ -88,6 +90,7 @@ _MODULES = {
     "OverBudget": "detent.app.failures",
     "PlanRequest": "detent.app.plan_request",
     "RateLimited": "detent.app.failures",
+    "RayRun": "detent.app.ray_run",
     "ResourceFailed": "detent.app.failures",
     "Run": "detent.app.run_context",
     "StepResult": "detent.app.step_result",

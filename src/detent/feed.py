@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from detent.errors import DetentError
 from detent.store.port import Store
+from detent.store.stale_reads import read_stale
 from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.feed")
@@ -26,9 +27,18 @@ PassOver = Callable[[int], int]
 
 
 def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
-    """Up to `limit` events after a position."""
-    with store.read() as view:
-        return view.events(after, limit)
+    """Up to `limit` events after a position.
+
+    From a replica only events that the primary had before: what is beyond may be lost with it.
+    """
+    if store.replica is None:
+        with store.read() as view:
+            return view.events(after, limit)
+    end = store.replica.acknowledged()
+    if end <= after:
+        return []
+    with read_stale(store, end) as view:
+        return view.events(after, limit, upto=end)
 
 
 def head(store: Store) -> int:

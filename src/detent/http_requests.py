@@ -62,7 +62,7 @@ def error_from(status: int, content: bytes) -> errors.DetentError:
     try:
         problem = json.loads(content)
         code, detail = problem["code"], problem["detail"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return errors.Unavailable(
             f"The gateway returned HTTP status {status} without a problem document.",
             retry_after_s=1,

@@ -5,19 +5,33 @@ from typing import Any
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import document_fields
+from detent.kernel.budget import budget_from
+from detent.kernel.fair_shares import MAX_WEIGHT
 
 EVERYTHING = "all"
-KINDS = ("intent:", "project:", "key:")
+PROJECT = "project:"
+KINDS = ("intent:", PROJECT, "key:")
 #: By field of a limit, its minimum and its maximum.
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "running": (0, 1_000_000),
     "rate": (1, 1_000_000),
     "per_s": (1, 86_400),
 }
+#: Fields of a limit on a project.
+OF_PROJECTS: Mapping[str, tuple[int, int]] = {
+    "weight": (1, MAX_WEIGHT),
+    "submit_rate": (1, 1_000_000),
+    "submit_per_s": (1, 86_400),
+    "stored_bytes": (1, 1 << 50),
+}
+#: The field of a project for its maximum cost per day (UTC), in dollars.
+COST_USD = "cost_per_day_usd"
+#: The fields of a row that say how long the time of a rate is.
+PERIODS = {"per_s": "rate", "submit_per_s": "submit_rate"}
 
 
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
+    """`[limits]` of a configuration file: by name, any of the numbers, and paused."""
     try:
         named = document_fields.table(tables.get("limits", {}), "limits")
         return {name: _row(name, row) for name, row in named.items()}
@@ -35,10 +49,22 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
             given=name,
             allowed=allowed,
         )
-    row = document_fields.table(given, where, (*NUMBERS, "paused"))
-    for field, (least, most) in NUMBERS.items():
-        if field in row:
-            document_fields.whole_number(row[field], f"{where}.{field}", least, most)
+    fields = (*NUMBERS, *OF_PROJECTS, COST_USD) if name.startswith(PROJECT) else tuple(NUMBERS)
+    row = document_fields.table(given, where, (*fields, "paused"))
     if not isinstance(row.get("paused", False), bool):
         raise document_fields.wrong(f"{where}.paused", "true or false", row["paused"])
-    return row
+    numbers = {field: value for field, value in row.items() if field != "paused"}
+    paused = {"paused": row["paused"]} if "paused" in row else {}
+    return {**numbers_from(numbers, f"{where}."), **paused}
+
+
+def numbers_from(given: Mapping[str, Any], where: str = "") -> dict[str, int]:
+    """The numbers of a limit, checked; money in micro-dollars."""
+    numbers = {}
+    for field, value in given.items():
+        if field == COST_USD:
+            numbers["cost_per_day"] = budget_from(value, where + field)
+        else:
+            least, most = {**NUMBERS, **OF_PROJECTS}[field]
+            numbers[field] = document_fields.whole_number(value, where + field, least, most)
+    return numbers

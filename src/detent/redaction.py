@@ -43,7 +43,12 @@ def remember(values: Iterable[str]) -> None:
 
 def remember_environment(environment: Mapping[str, str]) -> None:
     """Remember the values of the environment variables whose names mark them as secrets."""
-    remember(value for name, value in environment.items() if SECRET_NAME.search(name))
+    remember(value for name, value in environment.items() if is_secret_name(name))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the name of an environment variable marks its value as a secret."""
+    return SECRET_NAME.search(name) is not None
 
 
 def redact(text: str) -> str:

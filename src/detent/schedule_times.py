@@ -65,6 +65,10 @@ def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
     if (schedule.cron is None) == (schedule.every_s is None):
         why = "or every_s must be given, and not both"
         raise _wrong("cron", schedule.cron, (), why, shown=False)
+    for each in ("cron", "timezone"):
+        text = getattr(schedule, each)
+        if text is not None and not isinstance(text, str):
+            raise _wrong(each, text, (), "must be a text")
     if schedule.overlap not in OVERLAPS:
         raise _wrong("overlap", schedule.overlap, OVERLAPS)
     if schedule.missed not in MISSED:

@@ -20,7 +20,7 @@ def began(pid: int) -> int:
 
 def read_live(data_dir: Path) -> Mapping[str, Any] | None:
     """The content of `server.json`, if the gateway that wrote it is still running."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         server: dict[str, Any] = json.loads((data_dir / SERVER_FILE).read_text("utf-8"))
         if began(int(server["pid"])) == server["began"]:
             return server

@@ -21,12 +21,17 @@ from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import McpServer
 from detent.gateway.server import Server
-from detent.integrations.metrics import Metrics
-from detent.integrations.notion_sync import NotionKeeper, configured
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.gateway.slack_route import LoadSlackReceiver, SlackReceiver
+from detent.integrations.a2a.a2a_server import A2aServer
+from detent.integrations.forges.forge_config import uses_github, uses_gitlab
+from detent.integrations.forges.forge_keeper import github_keeper, gitlab_keeper
+from detent.integrations.notion.notion_sync import configured, notion_keeper
+from detent.integrations.telemetry.metrics import Metrics
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.keeper import (
     chain_blocks,
     intake_drain,
+    output_mover,
     retention_sweep,
     scheduler,
     state_file,
@@ -36,11 +41,12 @@ from detent.keeper import (
 from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import RunDirectorySweeper
 from detent.keeper.state_timers import StateTimers
-from detent.operations import OPERATIONS
+from detent.operations import OPERATIONS, project_quotas
 from detent.operations.context import Core
 from detent.operations.lifecycles import save_lifecycles
 from detent.operations.limits import save_limits
 from detent.operations.opener import open_core as open_core
+from detent.operations.process_registry import ProcessRegistration
 from detent.settings import Settings
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
@@ -84,10 +90,12 @@ class Service:
         self.keeper = Keeper(core, process_name(), duties(core.settings)) if keeper else None
         passes = self.keeper.passes if self.keeper is not None else {}
         self.metrics = Metrics(core, passes) if gateway else None
-        self.server = Server(core, self.metrics, mcp_tools) if gateway else None
+        protocols = (mcp_tools, A2aServer(core.settings), slack_receiver(core))
+        self.server = Server(core, self.metrics, *protocols) if gateway else None
         self.state = state_file.StateWriter(core) if keeper else None
         self.integrations = integrations(core) if keeper else []
         self.directories = RunDirectorySweeper(core, forget) if worker or keeper else None
+        self.registration = ProcessRegistration(core)
         self._started: list[Component] = []
 
     def start(self) -> None:
@@ -95,6 +103,7 @@ class Service:
         save_lifecycles(self.core)
         save_limits(self.core)
         for component in (
+            self.registration,
             self.keeper,
             self.state,
             self.metrics,
@@ -132,23 +141,62 @@ def _worker(core: Core, apps: Sequence[str]) -> Worker:
     app = App.from_config(core.intents, core.agents)
     for reference in apps:
         app.include(load_app(reference))
-    return Worker(core, app, name=process_name())
+    return Worker(core, app)
 
 
 def integrations(core: Core) -> list[Component]:
-    """Webhooks, and Notion and traces if configured; each elects its own leader process."""
+    """Webhooks, and trackers and traces if configured; each elects its own leader process."""
     found: list[Component] = [Dispatcher(core, process_name())]
     if configured(core.settings):
-        found.append(NotionKeeper(core, process_name()))
+        found.append(notion_keeper(core, process_name()))
+    if uses_github(core.settings):
+        found.append(github_keeper(core, process_name()))
+    if uses_gitlab(core.settings):
+        found.append(gitlab_keeper(core, process_name()))
+    if core.settings.slack_bot_token:
+        found += _slack(core)
     if core.settings.traces_enabled:
         found.append(_traces(core))
     return found
 
 
+def _slack(core: Core) -> list[Component]:
+    """The messages in Slack, and with Socket Mode the connection that receives clicks."""
+    try:
+        from detent.integrations.slack.slack_messages import SlackKeeper
+        from detent.integrations.slack.slack_socket import SlackSocket
+    except ModuleNotFoundError as error:
+        raise _no_slack(error) from None
+    sockets: list[Component] = [SlackSocket(core)] if core.settings.slack_app_token else []
+    return [SlackKeeper(core, process_name()), *sockets]
+
+
+def slack_receiver(core: Core) -> LoadSlackReceiver | None:
+    """What receives clicks from Slack over HTTP; None without a signing secret."""
+
+    def load() -> SlackReceiver:
+        try:
+            from detent.integrations.slack.slack_replies import replies
+        except ModuleNotFoundError as error:
+            raise _no_slack(error) from None
+        return replies(core)
+
+    settings = core.settings
+    return load if settings.slack_bot_token and settings.slack_signing_secret else None
+
+
+def _no_slack(error: ModuleNotFoundError) -> Misconfigured:
+    return Misconfigured(
+        f"slack.bot_token is set, but the package {error.name} is not installed.",
+        setting="slack.bot_token",
+        hint="Install it with: pip install 'detent[slack]'",
+    )
+
+
 def _traces(core: Core) -> Component:
     """The exporter of traces; its library is optional and slow to import."""
     try:
-        from detent.integrations.traces import Traces
+        from detent.integrations.telemetry.traces import Traces
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"traces.enabled is set, but the package {error.name} is not installed.",
@@ -176,13 +224,15 @@ def duties(settings: Settings) -> list[Duty]:
         Duty("state-timers", settings.keeper_interval_ms, StateTimers().run),
         Duty("schedules", settings.keeper_interval_ms, scheduler.run),
         Duty("retention", 60_000, retention_sweep.run),
+        Duty("usage", 300_000, project_quotas.measure_all, share=0.05),
+        Duty("output", 10_000, output_mover.run, share=0.2, full=output_mover.MAX_MOVED),
     ]
 
 
 def mcp_tools(body_limit: int) -> McpServer:
     """The MCP server; its library is optional and slow to import, so it is loaded when used."""
     try:
-        from detent.integrations.mcp_server import HttpTools
+        from detent.integrations.mcp.mcp_server import HttpTools
     except ModuleNotFoundError as error:
         raise NotFound(
             f"MCP is not available: the package {error.name} is not installed.",

@@ -1,24 +1,18 @@
 """The settings: name, default, unit and meaning. The reference page is generated from here.
 
-A value comes from a flag, else from the environment, else from the file, else it is the default;
-`Loaded.origins` records which. Reads the configuration file and the environment, nothing else.
+A table only: `settings_loader` reads the values.
 """
 
-import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from detent.errors import Misconfigured
 
 FILE_NAME = "detent.toml"
 #: Files in the data directory: where the running gateway listens, and the owner's token.
 SERVER_FILE, TOKEN_FILE = "server.json", "token"
-#: Other tables of the file: task types, agents, concurrency limits, files of lifecycles.
-TABLES = ("intents", "agents", "limits", "lifecycles")
-TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", tuple: "a list"}
+#: Other tables of the file: task types, agents, providers, concurrency limits, lifecycles.
+TABLES = ("intents", "agents", "providers", "limits", "lifecycles")
 
 
 def setting(
@@ -39,6 +33,19 @@ class Settings:
     store_data_dir: str = setting(
         "", "Directory of the database, the token, the run directories and state.json"
     )
+    store_replica_url: str = setting(
+        "", "URL of a standby of a PostgreSQL store, for lists, counts, metrics and the feed"
+    )
+    store_replica_max_lag_ms: int = setting(
+        5_000, "Maximum time that the replica may be behind; above it, the primary is read", "ms"
+    )
+    blobs_url: str = setting(
+        "", "S3 bucket for evidence, large values and output: s3://BUCKET/PREFIX; empty: the store"
+    )
+    blobs_endpoint: str = setting(
+        "", "URL of S3-compatible storage; empty: the endpoint of AWS or AWS_ENDPOINT_URL"
+    )
+    blobs_region: str = setting("", "Region of the bucket; empty: AWS_REGION")
     gateway_host: str = setting("127.0.0.1", "Address that the gateway listens on")
     gateway_port: int = setting(5680, "Port that the gateway listens on", minimum=0, maximum=65_535)
     gateway_public: bool = setting(
@@ -91,8 +98,44 @@ class Settings:
     worker_sandbox_writable: tuple[str, ...] = setting(
         (), "Paths that programs in the sandbox may write to, such as ~/.claude"
     )
+    worker_sandbox_network: str = setting(
+        "closed", "Network of programs in the sandbox: closed (only allowed hosts) or open"
+    )
+    worker_sandbox_hosts: tuple[str, ...] = setting(
+        (), "Hosts that every program in the sandbox may reach, such as pypi.org"
+    )
+    worker_container_args: tuple[str, ...] = setting(
+        (), "Additional arguments of podman create, such as --userns=keep-id"
+    )
+    worker_cgroup: str = setting(
+        "", "Directory of cgroups v2 for the programs of runs; empty: none are used"
+    )
+    worker_nice: int = setting(
+        7, "How much lower the CPU priority of programs of runs is than the worker's", "", 0, 19
+    )
+    worker_memory_reserve_percent: int = setting(
+        5, "Memory of the machine below which a worker lowers its slots; 0: never", "%", 0, 90
+    )
+    worker_limit_memory_mb: int = setting(
+        0, "Maximum memory of the programs of one run; 0: no limit", "MB", 0
+    )
+    worker_limit_cpu_s: int = setting(
+        0, "Maximum CPU time of the programs of one run; 0: no limit", "s", 0
+    )
+    worker_limit_processes: int = setting(
+        4_096, "Maximum number of processes and threads of one run; 0: no limit", minimum=0
+    )
+    worker_limit_disk_mb: int = setting(
+        0, "Maximum disk space of a run's directory and workspace; 0: no limit", "MB", 0
+    )
     worker_output_limit: int = setting(
         10_485_760, "Maximum size of the stored output of one run", "bytes", 0
+    )
+    ray_address: str = setting(
+        "auto", "Address of the Ray cluster: HOST:PORT; auto: the node on the worker's machine"
+    )
+    ray_orphan_ms: int = setting(
+        900_000, "Time after which Ray work that no worker follows is cancelled", "ms", 60_000
     )
     keeper_interval_ms: int = setting(
         1_000, "Interval between two passes of the keeper (scheduler and maintenance)", "ms"
@@ -129,11 +172,14 @@ class Settings:
     health_blocked_degraded_to: int = setting(
         10, "Health is unhealthy if more tasks than this are blocked", minimum=0
     )
-    health_mean_duration_ok_below_s: int = setting(
-        300, "The mean duration of runs is shown as ok if it is below this", "s"
+    health_p95_duration_ok_below_s: int = setting(
+        300, "The duration of runs is shown as ok if its p95 is below this", "s"
     )
     health_failures_ok_below: int = setting(
         5, "The number of failures in 24 h is shown as ok if it is below this", minimum=0
+    )
+    health_queue_delay_ok_below_s: int = setting(
+        60, "The time that jobs are queued is shown as ok if its p95 is below this", "s"
     )
     engine_key_lifetime_s: int = setting(604_800, "Retention time of an idempotency key", "s")
     intake_sources: tuple[str, ...] = setting(
@@ -158,6 +204,28 @@ class Settings:
     )
     run_evidence_files: int = setting(100, "Maximum number of evidence files of one run", minimum=0)
 
+    oidc_issuer: str = setting(
+        "", "URL of the OpenID Connect provider through which people sign in; empty: none"
+    )
+    oidc_client_id: str = setting("", "Client id of this gateway at the provider")
+    oidc_client_secret: str = setting(
+        "", "Client secret as env:NAME or file:PATH; empty: a public client, with PKCE alone"
+    )
+    oidc_url: str = setting(
+        "", "URL of this gateway for browsers; empty: http:// and the Host header of the request"
+    )
+    oidc_scopes: tuple[str, ...] = setting(
+        ("openid", "email", "profile"), "Scopes that are requested from the provider"
+    )
+    oidc_name_claim: str = setting("email", "Claim that is the name of a person in the log")
+    oidc_groups_claim: str = setting("groups", "Claim that lists the groups of a person")
+    oidc_roles: tuple[str, ...] = setting(
+        (), "Roles of groups and people: GROUP=ROLE, GROUP=ROLE:PROJECT or user:NAME=ROLE"
+    )
+    oidc_label: str = setting("", "Name of the provider on the sign-in page; empty: its host")
+    oidc_session_hours: int = setting(
+        12, "Duration of a session of a person, after which they sign in again", "h", 1, 720
+    )
     webhooks_allow: tuple[str, ...] = setting(
         (), "Private networks that webhooks may reach, such as 10.0.0.0/8"
     )
@@ -168,6 +236,74 @@ class Settings:
     notion_url: str = setting("https://api.notion.com", "URL of Notion's API")
     notion_interval_ms: int = setting(
         30_000, "Interval at which Notion is synchronised", "ms", minimum=1
+    )
+    github_token: str = setting(
+        "", "Token of GitHub as env:NAME or file:PATH; empty: GitHub is not used"
+    )
+    github_url: str = setting("https://api.github.com", "URL of GitHub's REST API")
+    github_repositories: tuple[str, ...] = setting(
+        (), "Repositories whose issues become tasks, with the task type: OWNER/NAME=INTENT"
+    )
+    github_label: str = setting("detent", "Label by which an issue becomes a task; empty: none")
+    github_assignee: str = setting(
+        "", "Account to which an issue is assigned to become a task; empty: none"
+    )
+    github_command: str = setting(
+        "/detent", "Beginning of a comment by which an issue becomes a task; empty: none"
+    )
+    github_merge: str = setting(
+        "", "How approved pull requests are merged: merge, squash or rebase; empty: by people"
+    )
+    github_webhook_secret: str = setting(
+        "", "Secret of GitHub's webhook as env:NAME or file:PATH; empty: no deliveries are accepted"
+    )
+    github_interval_ms: int = setting(
+        60_000, "Interval at which GitHub is polled for what no delivery has reported", "ms"
+    )
+    gitlab_token: str = setting(
+        "", "Token of GitLab as env:NAME or file:PATH; empty: GitLab is not used"
+    )
+    gitlab_url: str = setting("https://gitlab.com", "URL of GitLab")
+    gitlab_repositories: tuple[str, ...] = setting(
+        (), "Projects whose issues become tasks, with the task type: GROUP/NAME=INTENT"
+    )
+    gitlab_label: str = setting("detent", "Label by which an issue becomes a task; empty: none")
+    gitlab_assignee: str = setting(
+        "", "Account to which an issue is assigned to become a task; empty: none"
+    )
+    gitlab_command: str = setting(
+        "/detent", "Beginning of a comment by which an issue becomes a task; empty: none"
+    )
+    gitlab_merge: str = setting(
+        "", "How approved merge requests are merged: merge or squash; empty: by people"
+    )
+    gitlab_webhook_secret: str = setting(
+        "", "Signing token (whsec_…) or secret token of GitLab's webhook as env:NAME or file:PATH"
+    )
+    gitlab_interval_ms: int = setting(
+        60_000, "Interval at which GitLab is polled for what no delivery has reported", "ms"
+    )
+    slack_bot_token: str = setting(
+        "", "Bot token of the Slack app (xoxb-…) as env:NAME or file:PATH; empty: no Slack"
+    )
+    slack_app_token: str = setting(
+        "", "App-level token (xapp-…) as env:NAME or file:PATH; Slack sends clicks by Socket Mode"
+    )
+    slack_signing_secret: str = setting(
+        "", "Signing secret as env:NAME or file:PATH; the gateway receives clicks over HTTP"
+    )
+    slack_channels: tuple[str, ...] = setting(
+        (), "Channels by id, with filters: 'C0123ABCD project=web intent=fix kind=review,question'"
+    )
+    slack_users: tuple[str, ...] = setting(
+        (), "Slack users and the tokens of detent that they act with, such as U0123ABCD=ada"
+    )
+    slack_dashboard_url: str = setting(
+        "", "Address of the dashboard for links in messages; empty: no links"
+    )
+    slack_url: str = setting("https://slack.com/api/", "URL of Slack's Web API")
+    slack_interval_ms: int = setting(
+        1_000, "Minimum interval at which messages in Slack are updated", "ms", minimum=1
     )
     traces_enabled: bool = setting(
         False, "Export traces to the endpoint that the OTEL_* variables configure"
@@ -197,141 +333,3 @@ class Loaded:
 def name(field_name: str) -> str:
     """The dotted name of a setting: `gateway_port` is `gateway.port`."""
     return field_name.replace("_", ".", 1)
-
-
-def load(
-    flags: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
-    file: Path | None = None,
-) -> Loaded:
-    """Settings from flags over environment over file over defaults."""
-    environment = os.environ if environment is None else environment
-    file = file or find_file(Path.cwd())
-    document = _read(file) if file else {}
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    for each in fields(Settings):
-        values[each.name], origins[each.name] = _value(
-            each, flags or {}, environment, document, file
-        )
-    if not values["store_data_dir"]:
-        values["store_data_dir"] = str(default_data_dir(file))
-    tables = {key: value for key, value in document.items() if key not in _sections()}
-    return Loaded(Settings(**values), origins, tables, file)
-
-
-def find_file(start: Path) -> Path | None:
-    """The configuration file in this directory or in one above it."""
-    for directory in (start, *start.parents):
-        if (directory / FILE_NAME).is_file():
-            return directory / FILE_NAME
-    return None
-
-
-def default_data_dir(file: Path | None) -> Path:
-    """Beside the configuration file if there is one, else in the user's data directory."""
-    if file:
-        return file.parent / ".detent"
-    import platformdirs  # imported late: commands start fast, and most find a file
-
-    return Path(platformdirs.user_data_dir("detent"))
-
-
-def _sections() -> set[str]:
-    return {name(each.name).split(".")[0] for each in fields(Settings)}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Misconfigured(
-            f"{file} cannot be read: {error}",
-            setting=str(file),
-            hint="Correct the file. It must contain TOML, and detent must be allowed to read it.",
-        ) from None
-    known = {name(each.name) for each in fields(Settings)}
-    for section in document.keys() - _sections() - {*TABLES}:
-        raise _unknown_section(file, section)
-    for section in _sections() & document.keys():
-        if not isinstance(document[section], dict):
-            raise Misconfigured(
-                f"{file}: {section} must be a section, [{section}].", setting=section
-            )
-        for key in document[section]:
-            if f"{section}.{key}" not in known:
-                allowed = ", ".join(
-                    sorted(each for each in known if each.startswith(section + "."))
-                )
-                raise Misconfigured(
-                    f"{file}: there is no setting {section}.{key}.",
-                    setting=f"{section}.{key}",
-                    hint=f"Known settings: {allowed}.",
-                )
-    return document
-
-
-def _unknown_section(file: Path, section: str) -> Misconfigured:
-    from difflib import get_close_matches  # imported late: commands start fast
-
-    listed = sorted(_sections() | {*TABLES})
-    meant = [f"Did you mean {each}?" for each in get_close_matches(section, listed, 1)]
-    return Misconfigured(
-        f"{file}: there is no section {section}.",
-        setting=section,
-        hint=" ".join([*meant, f"Known sections: {', '.join(listed)}."]),
-    )
-
-
-def _value(
-    each: Any,
-    flags: Mapping[str, Any],
-    environment: Mapping[str, str],
-    document: Mapping[str, Any],
-    file: Path | None,
-) -> tuple[Any, str]:
-    section, key = name(each.name).split(".")
-    variable = f"DETENT_{each.name.upper()}"
-    if flags.get(each.name) is not None:
-        return _in_range(flags[each.name], each, name(each.name)), "flag"
-    if variable in environment:
-        value = _read_text(environment[variable], each.default, variable)
-        return _in_range(value, each, variable), f"environment {variable}"
-    if key in document.get(section, {}):
-        value = _checked(document[section][key], each.default, f"{section}.{key}")
-        return _in_range(value, each, f"{section}.{key}"), str(file)
-    return each.default, "default"
-
-
-def _in_range(value: Any, each: Any, where: str) -> Any:
-    """Return the value; refuse a number outside the range of its setting."""
-    minimum, maximum = each.metadata["minimum"], each.metadata["maximum"]
-    if type(value) is int and not (minimum <= value and (maximum is None or value <= maximum)):
-        allowed = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise Misconfigured(f"{where} must be {allowed}, not {value}.", setting=name(each.name))
-    return value
-
-
-def _read_text(text: str, default: Any, where: str) -> Any:
-    """A value from the environment, of the default's type."""
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise Misconfigured(f"{where} must be true or false, not {text!r}.", setting=where)
-        return text.lower() in ("true", "1", "yes")
-    if isinstance(default, int):
-        if not text.lstrip("-").isdigit():
-            raise Misconfigured(f"{where} must be an integer, not {text!r}.", setting=where)
-        return int(text)
-    if isinstance(default, tuple):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    return text
-
-
-def _checked(value: Any, default: Any, where: str) -> Any:
-    """A value from the file, which must have the default's type."""
-    if isinstance(default, tuple) and isinstance(value, list):
-        return tuple(value)
-    if type(value) is not type(default):
-        wanted = TYPE_NAMES[type(default)]
-        raise Misconfigured(f"{where} must be {wanted}, not {value!r}.", setting=where)
-    return value

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from detent.kernel.entities import ASSIGNED_TO, NOT_BEFORE
+from detent.kernel.traceparent import TRACEPARENT
 from detent.store.types import LoggedEvent
 
 #: Columns that only the engine uses.
@@ -35,9 +36,10 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options for people: the assignment, which is stored with them, is a field of its own."""
-    if ASSIGNED_TO in options:
-        options = {name: value for name, value in options.items() if name != ASSIGNED_TO}
+    """Options for people, without what is stored with them: the assignment, the trace context."""
+    if ASSIGNED_TO in options or TRACEPARENT in options:
+        hidden = (ASSIGNED_TO, TRACEPARENT)
+        options = {name: value for name, value in options.items() if name not in hidden}
     if NOT_BEFORE in options:
         options = {**options, NOT_BEFORE: utc(options[NOT_BEFORE])}
     return options

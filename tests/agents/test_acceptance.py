@@ -13,8 +13,8 @@ from detent.kernel import commands as c
 from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.operations import inbox, manual_runs, queries, review_page, tasks
 from detent.operations.registry import Caller, Scope
+from detent.worker.git_command import WorkspaceFailed
 from detent.worker.runners.acceptance import accept_runner, branch_merge
-from detent.worker.workspaces import WorkspaceFailed
 from tests.agents.accept_worker import declare
 from tests.agents.repository import commit, git, make_repository
 from tests.agents.scene import Scene
@@ -93,6 +93,8 @@ def test_the_work_is_merged_before_the_task_is_accepted(s: Scene, repo: Path) ->
         "job_id": f"{task_id}-j2",
         "state": "completed",
         "problem": None,
+        "branch": "main",
+        "commit": merge,
     }
 
 

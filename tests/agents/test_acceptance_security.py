@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from detent.worker.workspaces import Workspaces, git_result
+from detent.worker.git_command import git_result
+from detent.worker.workspaces import Workspaces
 from tests.agents.repository import commit, git, make_repository
 from tests.agents.scene import Scene
 from tests.agents.test_acceptance import FIX, accept, merges, refused_with, reviewed
@@ -138,7 +139,7 @@ def diff_of(directory: Path) -> bytes:
 
 
 def test_a_submodule_cannot_be_hidden_from_the_diff(tmp_path: Path, repo: Path) -> None:
-    made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = Workspaces(tmp_path).branch_for("task-1", repo, None, ENVIRONMENT)
     git(made.work, "update-index", "--add", "--cacheinfo", f"160000,{MISSING},module")
     git(made.work, "commit", "--quiet", "--message", "module")
     (made.work / "module").mkdir()
@@ -147,7 +148,7 @@ def test_a_submodule_cannot_be_hidden_from_the_diff(tmp_path: Path, repo: Path) 
 
 
 def test_a_replaced_object_is_shown_as_it_is(tmp_path: Path, repo: Path) -> None:
-    made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = Workspaces(tmp_path).branch_for("task-1", repo, None, ENVIRONMENT)
     commit(made.work, {"code.py": "import evil\n"}, "work")
     plain = diff_of(tmp_path)
     (tmp_path / "good").write_text("import good\n")
@@ -161,7 +162,7 @@ def test_a_replaced_object_is_shown_as_it_is(tmp_path: Path, repo: Path) -> None
 
 
 def test_grafts_do_not_move_the_start_of_the_diff(tmp_path: Path, repo: Path) -> None:
-    made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = Workspaces(tmp_path).branch_for("task-1", repo, None, ENVIRONMENT)
     first = git(repo, "rev-parse", "main")
     head = commit(made.work, {"code.py": "import evil\n"}, "work")
     plain = diff_of(tmp_path)

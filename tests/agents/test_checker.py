@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 
 from detent.app.run_context import Run
-from detent.errors import Forbidden, Invalid
+from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel import commands as c
+from detent.kernel.commands.review_commands import AddComments, NewComment
 from detent.kernel.entities import Task
-from detent.operations import inbox, queries, run_tokens, tasks
+from detent.operations import (
+    inbox,
+    queries,
+    review_comments,
+    review_drafts,
+    review_page,
+    run_tokens,
+    tasks,
+)
 from detent.operations.registry import Caller, Scope
 from detent.store.types import Query
 from detent.submission.command import submit_task
@@ -89,6 +98,9 @@ def test_the_work_is_checked_before_a_person_sees_it(s: Scene, repo: Path) -> No
         s.rests("ready")
     subtask, first = checker_of(s), s.runs()[0]["id"]
     assert (subtask.state, subtask.intent) == ("completed", "check")
+    with s.core.store.read() as view:
+        (row,) = view.page(Query("tasks", {"id": subtask.id}))
+    assert row["title"] == "Check: the bug"
     found = evidence(s, first, "check.json")
     assert (found["checker"], found["accept"], found["findings"]) == ("check", False, findings)
     assert found["diff"] == given["diff"]
@@ -158,6 +170,95 @@ def test_every_round_is_checked_again(s: Scene, repo: Path) -> None:
     first, second = checks.given
     assert first["diff"] != second["diff"]
     assert "more.txt" in second["changes"]
+
+
+def test_half_of_a_surrogate_pair_in_the_message_of_a_checker_is_replaced(
+    s: Scene, repo: Path
+) -> None:
+    finding = r'{"file": "code.py", "line": 1, "text": "Not \ud800 \ud83d\ude00."}'
+    message = rf'{{"accept": false, "findings": [{finding}], "\udfff": 1}}'
+    checks = start(s, repo, {"text": message})
+    checks.gate.open.set()
+    with s.working():
+        s.rests("ready")
+        task_id = s.task().id
+    [comment] = review_comments.task_comments(s.core, ALICE, task_id=task_id)["comments"]
+    assert comment["text"] == "Not \ufffd \N{GRINNING FACE}."
+    kept = evidence(s, s.runs()[0]["id"], "check.json")
+    assert (kept["accept"], kept["\ufffd"]) == (False, 1)
+
+
+def test_a_verdict_that_cannot_be_stored_fails_its_check(
+    s: Scene, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checker, "_encodable", lambda value: value)
+    checks = start(s, repo, {"text": r'{"accept": true, "findings": "\ud800"}'})
+    checks.gate.open.set()
+    with s.working():
+        until(lambda: checker_of(s).state == "failed" if checks.given else None, "the failure")
+        until(lambda: inbox.inbox(s.core, ALICE)["items"], "the failed check is in the inbox")
+
+
+def test_findings_about_lines_are_comments(s: Scene, repo: Path) -> None:
+    wrong = {"file": "code.py", "line": 1, "text": "Use a constant."}
+    findings = [
+        {"criterion": CRITERIA[0], "ok": False, "text": "one test fails"},
+        wrong,
+        {**wrong, "severity": "high"},  # the same again
+        {**wrong, "line": 99},
+        {**wrong, "line": "1"},
+        {**wrong, "ok": True, "text": "Good."},
+        {"file": "no.py", "message": "Missing."},
+        {"file": "code.py", "message": "It has whsec_0123456789abcdefghij.\0"},
+    ]
+    more = [{"write": {"more.txt": "m"}}]
+    checks = start(
+        s, repo, {"accept": False, "findings": findings, "line_comments": "x"}, FIX, more
+    )
+    checks.gate.open.set()
+    with s.working():
+        s.rests("ready")
+        task_id, first = s.task().id, checks.given[0]["diff"]
+        line, whole = review_comments.task_comments(s.core, ALICE, task_id=task_id)["comments"]
+        assert (line["author"], line["text"]) == ("checker:check", "Use a constant.")
+        assert line["anchor"]["diff"] == first
+        assert line["anchor"]["quoted"] == ["broken = False"]
+        assert (whole["place"], whole["text"]) == (
+            {"file": "code.py", "side": "after", "start": 0, "end": 0},
+            "It has [secret].\ufffd",
+        )
+        notes = evidence(s, s.runs()[0]["id"], "check.json")["line_comments"]
+        assert notes[:2] == [{"finding": each, "comment_id": line["id"]} for each in (2, 3)]
+        assert [each["finding"] for each in notes if "no_comment" in each] == [4, 5, 7]
+        assert "Line 99 of 'code.py' is not in the diff" in notes[2]["no_comment"]
+        shown = review_page.review(s.core, ALICE, task_id=task_id)["check"]
+        assert shown is not None
+        assert (shown["accept"], shown["result"]["line_comments"]) == (False, notes)
+        # A person resolves one. The other goes to the agent, and is not repeated when it remains.
+        review_comments.resolve_comment(s.core, ALICE, task_id=task_id, comment_id=whole["id"])
+        review_drafts.request_changes(s.core, ALICE, task_id=task_id, diff=first)
+        s.rests("ready", rounds=1)
+    assert "checker:check: Use a constant." in s.prompts()[1]
+    assert "It has" not in s.prompts()[1]
+    after = review_comments.task_comments(s.core, ALICE, task_id=task_id)["comments"]
+    assert [each["id"] for each in after][:2] == [line["id"], whole["id"]]
+    assert [each["text"] for each in after[2:]] == [whole["text"]]  # resolved, and found again
+
+
+def test_only_the_checker_of_a_diff_comments_on_it(s: Scene, repo: Path) -> None:
+    checks = start(s, repo, {"accept": False})
+    with s.working():
+        until(lambda: checks.gate.inside, "the check runs")
+        task, check_id = s.task(), f"{checker_of(s).id}-j1"
+        lines = ("code.py", "after", 1, 1, ("broken = False",), "Forged.")
+        for diff, job_id in ((checks.given[0]["diff"], task.job_id), ("0" * 64, check_id)):
+            comment = NewComment("c1", diff, s.runs()[0]["id"], *lines)
+            forged = AddComments(task.id, (comment,), check_id=job_id)
+            with pytest.raises(Refused, match="does not check this diff"):
+                s.core.engine.do(forged, c.Actor("worker:w"))
+        checks.gate.open.set()
+        s.rests("ready")
+    assert "comment_added" not in s.names()
 
 
 def test_the_run_of_a_checker_cannot_accept_the_work_itself(s: Scene, repo: Path) -> None:

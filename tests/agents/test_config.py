@@ -10,9 +10,9 @@ from detent.app.agent_config import agent_from, filled
 from detent.app.agent_presets import PRESETS
 from detent.app.app import App
 from detent.app.handlers import AgentHandler
-from detent.app.prompt_template import fill_template
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import STARTER, agents_from, intents_from
+from detent.submission.prompt_template import fields_schema, fill_template
 from detent.worker.runners.agent.prompt import (
     LONGEST_ARGUMENT,
     as_argument,
@@ -52,7 +52,7 @@ def test_another_command_line_is_configuration() -> None:
     assert mine.variables["DISABLE_AUTOUPDATER"] == "1"
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "plain"])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("plain", "acp")])
 def test_every_preset_can_be_used_as_it_is(name: str) -> None:
     assert agent_from(name, {}).argv[0] == name
 
@@ -67,8 +67,11 @@ def test_every_preset_can_be_used_as_it_is(name: str) -> None:
         ({"argv": ["a", "{payload}"]}, r"agents.x.argv\[1\] must be one of prompt"),
         ({"argv": ["a", ["b", 3]]}, r"agents.x.argv\[1\] must be a text"),
         ({"argv": ["a"], "retries": 3}, "agents.x.retries is not known"),
-        ({"argv": ["a"], "preset": "best"}, "agents.x.preset must be one of claude"),
+        ({"argv": ["a"], "preset": "best"}, "agents.x.preset must be one of acp, claude"),
         ({"argv": ["a"], "denials": "allow"}, "agents.x.denials must be one of fail, ask"),
+        ({"argv": ["a"], "permissions": "yes"}, "agents.x.permissions must be one of allow"),
+        ({"argv": ["a"], "permission_timeout_s": 0}, "permission_timeout_s must be a number"),
+        ({"preset": "acp"}, "agents.x.argv must be a list"),
         ({"argv": ["a"], "quota_mb": -1}, "agents.x.quota_mb must be a whole number"),
         ({"argv": ["a"], "lines": [{"take": "x"}]}, r"agents.x.lines\[0\].take must be one of"),
         ({"argv": ["a"], "lines": [{"take": "cost", "counts": "x"}]}, "counts must be one of"),
@@ -89,7 +92,7 @@ def test_a_slip_is_named_by_its_place(table: dict[str, Any], text: str) -> None:
 def test_an_unknown_agent_names_the_known_ones() -> None:
     with pytest.raises(Misconfigured, match="there is no agent 'cluade'") as raised:
         App.from_config({"fix": {"agent": "cluade"}}, {"mine": {"argv": ["a"]}})
-    assert "claude, codex, gemini, mine, plain" in raised.value.hint
+    assert "claude, codex, gemini, mine, opencode, plain" in raised.value.hint
 
 
 def test_the_intents_to_start_with_have_their_agents() -> None:
@@ -115,6 +118,23 @@ def test_a_prompt_has_the_payload_and_its_fields() -> None:
     assert '"file": "a.py"' in text
     assert fill_template("Do: {payload}", "as I say", "") == "Do: as I say"
     assert fill_template("{title}\n\n{payload}", None, "only a title") == "only a title"
+
+
+def test_the_fields_that_a_prompt_names_are_a_form() -> None:
+    found = fields_schema(
+        "{title}: {payload.bug} in {payload.file}, {payload.deep.er} {payload.bug}"
+    )
+    assert found == {
+        "type": "object",
+        "properties": {
+            "bug": {"type": "string"},
+            "file": {"type": "string"},
+            "deep": {"type": "object"},
+        },
+        "required": ["bug", "file", "deep"],
+    }
+    for anything in ("{title}", "Do: {payload}", "{payload.bug}: {payload}"):
+        assert fields_schema(anything) is None
 
 
 @pytest.mark.parametrize("template", ["", 3, "{payload.}", "{payload[0]}", "{title.x}"])

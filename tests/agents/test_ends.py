@@ -1,6 +1,7 @@
 """Every way in which an agent's process can end, through a real worker and a real process."""
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ ENDS: dict[str, Ending] = {
     "SIGINT": ([{"kill": "SIGINT"}], "failed", "error", 0, "without a result"),
     "SIGTERM": ([{"kill": "SIGTERM"}], "failed", "error", 143, "was ended by SIGTERM"),
     "SIGKILL": ([{"kill": "SIGKILL"}], "failed", "error", -9, "was ended by SIGKILL"),
+    "an option it does not know": (
+        [{"stderr": "error: unknown option '--session-id'"}, {"exit": 1}],
+        "failed",
+        "needs_user",
+        1,
+        "It does not know an option",
+    ),
     "words on stderr": ([{"stderr": "no disk"}, {"exit": 3}], "failed", "error", 3, "no disk"),
 }
 
@@ -157,8 +165,20 @@ def test_a_rate_limit_is_no_failure_and_waits_for_the_given_time(s: Scene, statu
     assert 3_000_000_000 < waits_us <= 3_600_000_000
 
 
+def test_an_agent_that_is_silent_after_a_refusal_is_stopped(s: Scene) -> None:
+    rule = {"when": {"refusal": "*rate limit*"}, "class": "rate_limit"}
+    silent = {"retry_pattern": "will repeat it", "longest_silent_retry_s": 0.2, "ends": [rule]}
+    refusal: Step = {"stderr": "rate limit, will repeat it"}
+    s.script([refusal, {"say": "It goes on."}, refusal, {"hang": 600}], **silent)
+    s.submit()
+    with s.working():
+        task = s.rests("blocked")
+    assert task.blocked_by == "rate_limit"
+    assert "it printed nothing for 0.2 s after that: rate limit" in s.run()["error"]
+
+
 def test_a_stated_reset_is_honoured(s: Scene) -> None:
-    reset_s = 4_102_444_800
+    reset_s = int(time.time()) + 86_400
     text = f"Claude AI usage limit reached|{reset_s}"
     s.script([{"finish": {"is_error": True, "result": text}}])
     s.submit()

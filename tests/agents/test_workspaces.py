@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from detent.kernel import commands as c
+from detent.worker.git_command import WorkspaceFailed
 from detent.worker.workspaces import (
     Workspace,
-    WorkspaceFailed,
     Workspaces,
     forget,
     repo_from,
@@ -119,7 +119,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     tmp_path: Path, repo: Path
 ) -> None:
     spaces = Workspaces(tmp_path)
-    made = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = spaces.branch_for("task-1", repo, None, ENVIRONMENT)
     made.hold("session-1")
     (made.work / "code.py").write_text("broken = None\n")
     git(made.work, "commit", "--quiet", "--all", "--message", "work")
@@ -128,7 +128,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert not forget(tmp_path, "task-1")
     assert not spaces.holds("task-1", "session-1")
     assert "detent/task-1" in git(repo, "branch", "--list", "detent/*")
-    again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    again = spaces.branch_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = None\n"
     assert b"+broken = None" in diff_of(again, tmp_path)
 
@@ -136,7 +136,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
 def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
     tmp_path: Path, repo: Path
 ) -> None:
-    made = Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = Workspaces(tmp_path).branch_for("task-1", repo, None, ENVIRONMENT)
     (made.work / "code.py").write_text("broken = None\n" + "row\n" * 9)
     (made.work / "new.txt").write_text("new\n")
     plain = diff_of(made, tmp_path)
@@ -151,7 +151,7 @@ def test_the_form_of_a_diff_does_not_depend_on_the_configuration(
 
 def test_a_broken_repository_is_a_clear_failure(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceFailed, match="git worktree failed in"):
-        Workspaces(tmp_path).worktree_for("task-1", tmp_path, None, ENVIRONMENT)
+        Workspaces(tmp_path).branch_for("task-1", tmp_path, None, ENVIRONMENT)
 
 
 def test_a_workspace_over_its_quota_fails_clearly(s: Scene) -> None:
@@ -258,8 +258,8 @@ def test_a_worktree_of_a_worktree_can_be_committed_to_in_the_sandbox(
 
 def test_a_worktree_that_was_never_finished_is_made_again(tmp_path: Path, repo: Path) -> None:
     spaces = Workspaces(tmp_path)
-    made = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    made = spaces.branch_for("task-1", repo, None, ENVIRONMENT)
     (made.root / "workspace.json").unlink()
     (made.work / "code.py").unlink()
-    again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    again = spaces.branch_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = True\n"

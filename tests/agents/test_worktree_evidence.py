@@ -39,7 +39,7 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def work(tmp_path: Path, repo: Path) -> Path:
-    return Workspaces(tmp_path).worktree_for("task-1", repo, None, ENVIRONMENT).work
+    return Workspaces(tmp_path).branch_for("task-1", repo, None, ENVIRONMENT).work
 
 
 @contextmanager

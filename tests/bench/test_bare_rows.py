@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import jobs, jobs_postgres
+from bench.workloads import jobs, jobs_postgres
 from verification.postgres_server import Cluster
 
 COUNT, BATCH = 20, 10

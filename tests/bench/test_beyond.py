@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 
 from bench.beyond import command, pooler
 from bench.beyond.installation import until
-from bench.beyond.network import Unable, network
 from bench.beyond.scenes import core_of
-from bench.jobs import finish, submit
+from bench.workloads.jobs import finish, submit
+from detent import feed
 from detent.integrity.verify import verify
 from tests.ports import free_port
+from verification.network import Unable, network
 from verification.postgres_server import Server
 
 #: What makes a user into the root of namespaces of its own, in which it may make more of them.
@@ -82,11 +84,29 @@ def test_jobs_live_through_pgbouncer_in_transaction_mode_and_its_servers_restart
                 submit(core.engine, 50)
                 finish(core.engine, 20)
                 assert before.clients("jobs") >= 1
+                assert_feed_and_waits(core, before.url("jobs"))
                 server.restart()
                 until(lambda: _works(core), "the store is back", 60)
                 assert not verify(core.store).differences
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def assert_feed_and_waits(core: Any, url: str) -> None:
+    """The feed is complete, and a reader that waits notices a commit of another process."""
+    seen: list[int] = []
+    tail = feed.Tail(core.store, lambda batch: seen.extend(each.position for each in batch), 0)
+    while tail.step():
+        pass
+    assert seen == list(range(1, feed.head(core.store) + 1))
+    with ThreadPoolExecutor(1) as pool, core_of(url) as other:
+        waiting = pool.submit(core.store.wait, tail.cursor, 60.0)
+        submit(other.engine, 1)
+        assert waiting.result()
+    while tail.step():
+        pass
+    assert seen == list(range(1, feed.head(core.store) + 1))
+    finish(core.engine, 1)
 
 
 def _works(core: Any) -> bool:
@@ -109,8 +129,15 @@ def found(**scene: int) -> dict[str, Any]:
         "longest_gap_s": 1.5,
         "database_away_s": 0.5,
     }
-    row = {"workers": 1, "work": "nothing", "jobs_per_s": 100.0, "server_connections": 7}
+    row = {
+        "workers": 1,
+        "work": "nothing",
+        "jobs_per_s": 100.0,
+        "cpu_us_per_job": 3_000.0,
+        "server_connections": 7,
+    }
     return {
+        "machine": {"cores": 2},
         "missing": {"pooler": "there is no PgBouncer"},
         "direct": {"throughput": [{**row, "by_machine": {"worker1": 4}}], "restart": clean},
         "failover": {**clean, **scene},
@@ -127,7 +154,9 @@ def test_what_is_lost_or_made_twice_is_a_fault() -> None:
 
 def test_what_was_found_and_what_was_left_out_are_reported() -> None:
     text = "\n".join(command.lines_of(found()))
-    assert "direct: 1 workers, nothing: 100 jobs/s; 7 server_connections" in text
+    assert (
+        "direct: 1 workers, nothing: 100 jobs/s, 3,000 µs CPU per job; 7 server_connections" in text
+    )
     assert "pooler: there is no PgBouncer" in text
     assert "failover: 40 acknowledged, 0 lost" in text
 

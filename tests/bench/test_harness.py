@@ -7,8 +7,8 @@ import pytest
 
 from bench import __main__ as command
 from bench.harness import Aim, Benchmark, Contestant, Result, Scale, Spread, parts, run, table
-from bench.kernel import BENCHMARKS, life, log
-from bench.walk import EVENTS, STATES, rate
+from bench.workloads.kernel import BENCHMARKS, life, log
+from bench.workloads.walk import EVENTS, STATES, rate
 
 
 def benchmark(aims: tuple[Aim, ...] = (), less_is_better: bool = False) -> Benchmark:

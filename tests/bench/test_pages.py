@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench import figures as kept
-from bench import goals, harness, pages, publish
-from bench.figures import Figures
+from bench import harness
 from bench.harness import Benchmark, Result
+from bench.publish import command as publish
+from bench.publish import figures as kept
+from bench.publish import goals, pages
+from bench.publish.figures import Figures
 from bench.race import report
 from bench.race.entrants import POSTGRES, SQLITE
 from bench.race.lap import Size

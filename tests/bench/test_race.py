@@ -10,14 +10,15 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import __main__ as bench_command
-from bench import budget, jobs_postgres
 from bench.harness import Spread
-from bench.race import command, entrants, environments, lap, report, stores
+from bench.peers import environments, stores
+from bench.peers.environments import Environment, Missing
+from bench.race import command, entrants, lap, report
 from bench.race.chart import chart
 from bench.race.entrants import BARE, ENTRANTS, POSTGRES, SQLITE, Entrant
-from bench.race.environments import Environment, Missing
 from bench.race.lap import Size
 from bench.race.report import CLOSE, MEASURED, Race
+from bench.workloads import budget, jobs_postgres
 from verification.postgres_server import Cluster
 
 SMALL = Size(jobs=200, singles=100, pick_ups=4, workflows=2)

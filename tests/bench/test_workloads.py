@@ -10,8 +10,9 @@ from itertools import groupby
 import pytest
 
 from bench import __main__ as command
-from bench import harness, jobs_postgres
+from bench import harness
 from bench.harness import Benchmark, Scale
+from bench.workloads import jobs_postgres
 from verification.postgres_server import Cluster
 
 QUICK = Scale(0.0002)

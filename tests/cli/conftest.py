@@ -1,6 +1,7 @@
 """Fixtures for tests of commands: a working directory, its data directory, and a command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ from click.testing import CliRunner, Result
 
 from detent.cli.main import cli
 from detent.engine import Engine
+from detent.gateway.auth import ensure_token
+from detent.gateway.server import Server
+from detent.operations.context import Core
+from detent.service import announce
 from detent.testing.conformance.work_actions import claim_one, complete, submit_job, submit_task
 from tests.cli.databases import opened
 
@@ -43,3 +48,25 @@ def job(data: Path) -> str:
         complete(engine, claim_one(engine))
         submit_task(engine)
     return made
+
+
+@contextmanager
+def served(core: Core, data: Path) -> Iterator[None]:
+    """A gateway that commands on this data directory use."""
+    ensure_token(core)
+    server = Server(core)
+    announce(data, f"http://127.0.0.1:{server.start()}")
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["direct", "gateway"])
+def ready(core: Core, data: Path, request: pytest.FixtureRequest) -> Iterator[Core]:
+    """The module's `core`, which commands reach through the store and through a live gateway."""
+    if request.param == "direct":
+        yield core
+        return
+    with served(core, data):
+        yield core

@@ -176,6 +176,24 @@ def test_runs_of_a_task_are_not_filtered_in_silence(run: Callable[..., Result]) 
     assert "cannot be combined with other options" in refused.stderr
 
 
+def test_runs_have_the_title_of_their_task(run: Callable[..., Result], made: Made) -> None:
+    head, *rows = run("runs", COLUMNS="").stdout.splitlines()
+    assert head.split()[:3] == ["ID", "STATE", "TITLE"]
+    (row,) = (each for each in rows if each.startswith(made["asking"]))
+    assert row[head.index("TITLE") :].startswith("Asks ")
+    assert "TITLE" not in run("runs", "--task", "{asking}").stdout
+    run_id = row.split()[0]
+    shown = json.loads(run("show", run_id, "--json").stdout)["run"]
+    assert (shown["task_id"], shown["title"]) == (made["asking"], "Asks")
+
+
+def test_show_has_the_error_of_a_failed_task(run: Callable[..., Result]) -> None:
+    shown = run("show", "{failed}").stdout
+    (line,) = (each for each in shown.splitlines() if each.startswith("error  "))
+    assert "red" in line
+    assert "\x1b" not in line
+
+
 def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
     shown = run("show", "{asking}").stdout
     assert "question" in shown

@@ -2,22 +2,19 @@
 
 import json
 import os
-import pty
-import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.terminal import DEADLINE_S, Terminal
 
 #: What is typed, and the one word that completes it.
 CASES = [("subm", "submit"), ("db ba", "backup"), ("submit --prio", "--priority")]
-DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -94,40 +91,18 @@ def test_fish_shows_a_description_whole(environment: Mapping[str, str]) -> None:
 SET_UP = 'autoload -Uz compinit && compinit -D && eval "$(detent completion zsh)"; echo all-"set"'
 
 
-class Terminal:
-    """An interactive zsh on a terminal: its completion works nowhere else."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        zsh = shutil.which("zsh")
-        assert zsh is not None, "the tests need zsh"
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execve(zsh, ["zsh", "-f", "-i"], {**environment, "TERM": "dumb"})
-
-    def types(self, text: str, until: str) -> None:
-        """Type, and wait until the terminal shows this."""
-        os.write(self.fd, text.encode())
-        shown, end_s = b"", time.monotonic() + DEADLINE_S
-        while until.encode() not in shown:
-            assert time.monotonic() < end_s, shown
-            if select.select([self.fd], [], [], 1.0)[0]:
-                shown += os.read(self.fd, 4_096)
-
-    def close(self) -> None:
-        os.write(self.fd, b"\x15exit\n")
-        os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
-
 def test_zsh_completes(environment: Mapping[str, str]) -> None:
-    terminal = Terminal(environment)
+    zsh = shutil.which("zsh")
+    assert zsh is not None, "the tests need zsh"
+    terminal = Terminal([zsh, "-f", "-i"], {**environment, "TERM": "dumb"})
     try:
         terminal.types(f"{SET_UP}\n", until="all-set")
         for typed, offered in CASES:
             terminal.types(f"detent {typed}\t", until=f"{offered} ")
             terminal.types("\x15", until="\r")
     finally:
-        terminal.close()
+        terminal.types("\x15exit\n")
+        terminal.end()
 
 
 # ---- any ---------------------------------------------------------------------------------------

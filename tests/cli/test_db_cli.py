@@ -15,7 +15,8 @@ from detent import server_file
 from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.store.clock import HostClock
-from detent.store.sqlite import SqliteStore
+from detent.store.migration_files import Migration
+from detent.store.sqlite import SqliteStore, schema
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
@@ -215,6 +216,10 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0010_layout",
         "0011_lifecycles",
         "0012_review",
+        "0013_forges",
+        "0014_slack",
+        "0015_graphs",
+        "0016_quotas",
     ]
     assert not (data / "detent.db").exists()
     assert "Created" in run("db", "init").stdout
@@ -236,6 +241,39 @@ def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> 
     run("verify")
 
 
+def test_an_upgrade_is_finished_by_a_command(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("db", "init")
+    known = len(schema.MIGRATIONS)
+    added = Migration(known + 1, "expand_notes", "CREATE TABLE notes (name TEXT);", "1")
+    removed = Migration(known + 2, "contract_notes", "DROP TABLE snoozes;", "2")
+    older = schema.MIGRATIONS
+    monkeypatch.setattr(schema, "MIGRATIONS", (*older, added, removed))
+    assert "expand_notes" in run("db", "sql").stdout
+    assert "contract_notes" not in run("db", "sql").stdout
+    shown = run("db", "upgrade").stdout
+    assert f"Upgraded {data / 'detent.db'}: {added}.\nNot applied yet: {removed}." in shown
+    assert "contract_notes" in run("db", "sql").stdout
+    assert json.loads(run("db", "status", "--json", code=1).stdout)["waiting"] == [str(removed)]
+    findings = json.loads(run("doctor", "--json", code=1).stdout)["findings"]
+    (remedy,) = (each["remedy"] for each in findings if each["name"] == "schema")
+    assert remedy.endswith("detent db upgrade --finish")
+    assert f": {removed}." in run("db", "upgrade", "--finish").stdout
+    assert "current schema" in run("db", "upgrade", "--finish").stdout
+    monkeypatch.setattr(schema, "MIGRATIONS", older)
+    assert "which cannot use it" in run("jobs", code=7).stderr
+
+
+def test_a_rebuild_with_an_older_program_is_refused(run: Run, data: Path) -> None:
+    run("db", "init")
+    note = "INSERT INTO schema_migrations VALUES (99, 'expand_notes', 'x', 0)"
+    apsw.Connection(str(data / "detent.db")).execute(note)
+    assert run("jobs").stdout
+    for command in (["rebuild"], ["db", "move", "postgresql://localhost/none"]):
+        assert "newer versions have stored" in run(*command, code=1).stderr
+
+
 def test_a_database_of_an_earlier_layout_is_upgraded(run: Run, data: Path, tmp_path: Path) -> None:
     with opened(data) as store:
         for _ in range(3):
@@ -248,7 +286,9 @@ def test_a_database_of_an_earlier_layout_is_upgraded(run: Run, data: Path, tmp_p
     assert "detent db upgrade" in refused
     run("db", "backup", str(tmp_path / "backup.db"))
     done = json.loads(run("db", "upgrade", "--json").stdout)
-    applied = ["0009_commits", "0010_layout", "0011_lifecycles", "0012_review"]
+    later = ["0011_lifecycles", "0012_review", "0013_forges", "0014_slack", "0015_graphs"]
+    later += ["0016_quotas"]
+    applied = ["0009_commits", "0010_layout", *later]
     assert (done["applied"], done["events"]) == (applied, 3)
     with opened(data) as store:
         after = picture(store)

@@ -3,22 +3,20 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
 import click
 import pytest
 
 from detent.cli import output
-from detent.engine.claims import ClaimRequest
-from detent.gateway.auth import ensure_token
-from detent.gateway.server import Server
+from detent.cli.diff_lines import file_heading, file_lines
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
-from detent.service import announce, open_core
-from detent.settings import load
+from detent.service import open_core
+from detent.settings_loader import load
 from tests.cli.conftest import Run
+from tests.cli.reviewed_work import submit_reviewed, work
 from tests.operations.reviewed_task import patch
 
 SAME = patch("same.txt", "y")
@@ -28,39 +26,16 @@ SECOND = patch("src/a.py", "one", "2\x1b[31m") + MODE + SAME
 BINARY = "diff --git a/b.bin b/b.bin\nindex 1111111..2222222 100644\nGIT binary patch\n"
 
 
-def work(core: Core, changes: str) -> None:
-    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
-    run_id = str(claimed.job.run_id)
-    blob = core.store.blobs.put(BytesIO(changes.encode()))
-    actor = c.Actor("worker:w")
-    core.engine.do(c.AddEvidence(claimed.grant, run_id, "changes.diff", "unknown", *blob), actor)
-    core.engine.do(c.CompleteRun(claimed.grant, run_id, None, 0), actor)
-
-
 @pytest.fixture
 def core(data: Path) -> Iterator[Core]:
     """A task that is in review for the second time, and one without a diff."""
     with open_core(load(flags={"gateway_port": 0})) as made:
-        submit = c.SubmitTask("t", "p", "review", "runQA", "cli", queue=True)
-        made.engine.do(submit, c.Actor("person"))
+        submit_reviewed(made)
         work(made, FIRST)
         call("reject_task", made, OWNER, task_id="t", comment="again", run=True)
         work(made, SECOND + BINARY)
         made.engine.do(c.SubmitTask("empty", "p", "review", "runQA", "cli"), c.Actor("person"))
         yield made
-
-
-@pytest.fixture(params=["direct", "gateway"])
-def ready(core: Core, data: Path, request: pytest.FixtureRequest) -> Iterator[Core]:
-    """Reached through the store, and through a live gateway."""
-    if request.param == "direct":
-        yield core
-        return
-    ensure_token(core)
-    server = Server(core)
-    announce(data, f"http://127.0.0.1:{server.start()}")
-    yield core
-    server.stop()
 
 
 @pytest.mark.usefixtures("ready")
@@ -70,7 +45,7 @@ def test_the_diff_under_review_is_printed(run: Run) -> None:
         "@@ -1,1 +1,2 @@",
         "-old",
         "+one",
-        "+2",
+        "+2<U+001B>[31m",
         "run.sh  +0 -0",
         "Mode: 100644 -> 100755.",
         "same.txt  +1 -1",
@@ -85,18 +60,54 @@ def test_the_diff_under_review_is_printed(run: Run) -> None:
 
 @pytest.mark.usefixtures("ready")
 def test_the_changes_since_a_round_are_printed(run: Run) -> None:
-    assert run("diff", "t", "src/a.py", "--since", "0").stdout.splitlines() == [
+    assert run("diff", "t", "src/a.py", "--since", "1").stdout.splitlines() == [
         "src/a.py  +1 -1",
         "@@ -1,2 +1,2 @@",
         " one",
         "-two",
-        "+2",
+        "+2<U+001B>[31m",
     ]
-    assert run("diff", "t", "--since", "0", "same.txt").stdout == "No file differs.\n"
-    listed = run("diff", "t", "--since", "0", "--stat").stdout
+    assert run("diff", "t", "--since", "1", "same.txt").stdout == "No file differs.\n"
+    listed = run("diff", "t", "--since", "1", "--stat").stdout
     assert [line.split()[0] for line in listed.splitlines()] == [
         *("FILE", "src/a.py", "run.sh", "b.bin", "gone.txt")
     ]
+
+
+def test_nothing_in_a_diff_is_hidden() -> None:
+    lines = [{"kind": "added", "text": "a\u202eb\x00\u2066\r", "no_newline": False}]
+    hunk = {"before_start": 0, "before_count": 0, "after_start": 1, "after_count": 1}
+    file = {
+        "path": "c\x1b[2K.py",
+        "old_path": "b\u200f.py",
+        "added": 1,
+        "removed": 0,
+        "binary": False,
+        "truncated": False,
+        "hunks": [{**hunk, "heading": "", "lines": lines}],
+    }
+    assert [each.text for each in file_lines(file)] == [
+        "b<U+200F>.py -> c<U+001B>[2K.py  +1 -0",
+        "@@ -0,0 +1,1 @@",
+        "+a<U+202E>b<U+0000><U+2066>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note"),
+    [
+        (None, "100644", []),
+        (None, "100755", ["Executable file."]),
+        (None, "120000", ["Symbolic link."]),
+        ("120000", None, ["Symbolic link."]),
+        (None, "160000", ["Submodule."]),
+        ("100644", "120000", ["Mode: 100644 -> 120000."]),
+    ],
+)
+def test_what_is_no_plain_file_is_named(old: str | None, new: str | None, note: list[str]) -> None:
+    file = {"path": "x", "old_path": None, "added": 1, "removed": 0, "binary": False}
+    heading = file_heading({**file, "truncated": False, "old_mode": old, "new_mode": new})
+    assert [each.text for each in heading][1:] == note
 
 
 @pytest.mark.usefixtures("ready")
@@ -104,7 +115,7 @@ def test_programs_get_json(run: Run) -> None:
     found = json.loads(run("diff", "t", "--json").stdout)
     assert found["diff"] == hashlib.sha256((SECOND + BINARY).encode()).hexdigest()
     assert found["files"][0]["hunks"][0]["lines"][2]["text"] == "2\x1b[31m"
-    listed = json.loads(run("diff", "t", "--since", "0", "--stat", "--json").stdout)
+    listed = json.loads(run("diff", "t", "--since", "1", "--stat", "--json").stdout)
     assert listed["since"] == hashlib.sha256(FIRST.encode()).hexdigest()
     assert "hunks" not in listed["files"][0]
 
@@ -112,10 +123,10 @@ def test_programs_get_json(run: Run) -> None:
 @pytest.mark.usefixtures("ready")
 def test_wrong_input_is_clear(run: Run) -> None:
     assert "Task empty has no diff." in run("diff", "empty", code=3).stderr
-    for since in ((), ("--since", "0")):
+    for since in ((), ("--since", "1")):
         assert "no file 'src/b.py'" in run("diff", "t", "src/b.py", *since, code=3).stderr
     refused = run("diff", "t", "--since", "7", code=2).stderr
-    assert "Task t has no earlier diff of round 7; rounds: 0." in refused
+    assert "Task t has no earlier diff of round 7; rounds: 1." in refused
     assert "There is no task 'unknown'" in run("diff", "unknown", code=3).stderr
 
 
@@ -138,4 +149,4 @@ def test_colours_are_for_terminals(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(click, "echo", lambda text, **_: styled.append(text))
     run("diff", "t", "src/a.py")
     assert "\x1b[32m+one\x1b[0m" in styled
-    assert "\x1b[32m+2\x1b[0m" in styled  # the escape sequence of the content is removed
+    assert "\x1b[32m+2<U+001B>[31m\x1b[0m" in styled  # the content controls nothing

@@ -14,7 +14,8 @@ import pytest
 from click.testing import Result
 
 from detent.cli import config_checks, doctor_checks
-from detent.cli.doctor_checks import Finding, check_installation
+from detent.cli.doctor_checks import check_installation
+from detent.cli.finding import Finding
 from detent.engine import Engine
 from detent.operations.leader_election import TERM_US
 from detent.settings import Settings
@@ -193,6 +194,9 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
         ("[intents.dig]\nagent = 'unknown'", "configuration", "there is no agent 'unknown'"),
         ("[intents.dig]\ncommand = ['sh']\nx = 1", "configuration", "intents.dig.x is not known"),
         ("[worker]\nsandbox = 'cage'", "programs", "worker.sandbox must be one of"),
+        ("[worker]\nsandbox_network = 'off'", "programs", "one of closed, open, not 'off'"),
+        ("[worker]\nsandbox_hosts = ['a b']", "programs", "'a b' is not a host"),
+        ("[intents.dig]\ncommand = ['sh']\nhosts = ['a b']", "configuration", "is not a host"),
         ("[gateway]\npublic = true", "hosts", "gateway.hosts is empty"),
     ],
 )
@@ -238,6 +242,12 @@ def test_an_extra_that_is_missing(
     run("doctor")
     monkeypatch.setattr(config_checks, "find_spec", lambda _: None)
     assert ills(run)["extras"]["remedy"] == "Install it: pip install 'detent[otel]'"
+    monkeypatch.delenv("DETENT_TRACES_ENABLED")
+    Path("detent.toml").write_text(
+        "[intents.dig]\nagent = 'mole'\nprompt = 'dig'\n"
+        "[agents.mole]\npreset = 'acp'\nargv = ['sh']"
+    )
+    assert ills(run)["extras"]["remedy"] == "Install it: pip install 'detent[acp]'"
 
 
 def test_a_server_that_does_not_answer(

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from detent.gateway.auth import ensure_token
-from detent.gateway.server import Server
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
 from detent.operations.manual_runs import begin_run
 from detent.operations.registry import OWNER
-from detent.service import announce, open_core
-from detent.settings import load
+from detent.service import open_core
+from detent.settings_loader import load
 from tests.cli.conftest import Run
 
 RUN = "t-j1-r1"
@@ -31,19 +29,6 @@ def core(data: Path) -> Iterator[Core]:
         attach_evidence(made, OWNER, RUN, "QA-DECISION.md", BytesIO(b"pass"))
         attach_evidence(made, OWNER, RUN, "shots/one.png", BytesIO(b"\x89PNG"))
         yield made
-
-
-@pytest.fixture(params=["direct", "gateway"])
-def ready(core: Core, data: Path, request: pytest.FixtureRequest) -> Iterator[Core]:
-    """Reached through the store, and through a live gateway."""
-    if request.param == "direct":
-        yield core
-        return
-    ensure_token(core)
-    server = Server(core)
-    announce(data, f"http://127.0.0.1:{server.start()}")
-    yield core
-    server.stop()
 
 
 @pytest.mark.usefixtures("ready")

@@ -12,7 +12,7 @@ from detent.operations.evidence import attach_evidence
 from detent.operations.manual_runs import begin_run, end_run
 from detent.operations.registry import OWNER
 from detent.service import open_core
-from detent.settings import load
+from detent.settings_loader import load
 from detent.testing.audit import audit
 from tests.cli.conftest import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detent.service import open_core
-from detent.settings import load
+from detent.settings_loader import load
 from tests.cli.conftest import Run
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import DetentError
 from detent.service import open_core
-from detent.settings import load
+from detent.settings_loader import load
 from detent.testing.audit import audit
 from tests.cli.conftest import Run
 from tests.operations.operations_client import OperationsClient

@@ -208,6 +208,12 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert "drained" in run("resources", "drain", "phone").stdout
     assert "healthy" in run("resources", "undrain", "phone").stdout
     assert run("resources", "delete", "phone").stdout == "phone: deleted\n"
+    run("resources", "put", "team", "--service", "models", "--personal")
+    listed = run("resources").stdout
+    assert "models (personal)" in listed
+    assert "available" in listed
+    assert "0 in, 0 out" in run("resources", "reset", "team").stdout
+    assert run("resources", "delete", "team").stdout == "team: deleted\n"
     assert run("workers", "drain", "unknown", code=3)
     assert "every 900 s" in run("schedules", "put", "often", "runQA", "--every", "15m").stdout
     assert "paused" in run("schedules", "pause", "often").stdout

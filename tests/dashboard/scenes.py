@@ -101,6 +101,12 @@ def part(run: detent.Run) -> str:
     return "part done"
 
 
+@app.intent("nap")
+def nap(run: detent.Run) -> str:
+    run.sleep(3_600, "night window")
+    return "awake"
+
+
 @app.intent("hold")
 def hold(run: detent.Run, until: str) -> str:
     while not Path(until).exists():
@@ -108,6 +114,7 @@ def hold(run: detent.Run, until: str) -> str:
     return "let go"
 
 
+app.plan("overnight", [{"name": "rest", "intent": "nap"}])
 app.plan(
     "release",
     [

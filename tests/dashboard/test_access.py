@@ -28,6 +28,18 @@ def test_another_browser_is_signed_out(page: Page, stranger: BrowserContext, det
     assert newest not in [each["id"] for each in detent.json("sessions")["items"]]
 
 
+def test_on_a_phone_every_control_is_within_reach(page: Page, detent: Scene) -> None:
+    page.set_viewport_size({"width": 375, "height": 740})
+    page.goto(f"{detent.url}/access")
+    end = page.get_by_role("table", name="Sessions").get_by_role("button", name="Sign out")
+    expect(end).to_be_visible()
+    box = end.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 375
+    ids = page.get_by_role("table", name="Sessions").locator("td code").first
+    assert ids.evaluate("(each) => each.scrollWidth <= each.closest('div').clientWidth")
+
+
 def test_a_token_is_revoked_after_a_confirmation(page: Page, detent: Scene) -> None:
     made = detent.post("/api/tokens", {"name": "ci", "scopes": ["read"]}).json()
     headers = {"Authorization": f"Bearer {made['token']}"}

@@ -21,8 +21,10 @@ def detent(tmp_path: Path) -> Iterator[Scene]:
 
 def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene) -> None:
     page = sign_in(stranger.new_page(), detent)
+    page.get_by_role("link", name="Runs", exact=True).click()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
     page.get_by_role("link", name="Board", exact=True).click()
-    expect(page.get_by_text("No task matches the filters.")).to_be_visible()
+    expect(page.get_by_text("There are no tasks of the lifecycle review yet.")).to_be_visible()
     port = detent.url.rpartition(":")[2]
     detent.kill()
     expect(page.get_by_role("alert")).to_contain_text("Connection lost.")

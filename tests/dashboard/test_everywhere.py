@@ -35,17 +35,23 @@ def test_the_palette_opens_pages_by_keys_alone(board: Page) -> None:
     expect(dialog).to_have_count(0)
 
 
-def test_the_palette_finds_tasks_by_title_and_id(board: Page, detent: Scene) -> None:
+def test_the_palette_finds_work_by_title_and_by_short_id(board: Page, detent: Scene) -> None:
     task_id = detent.submit("change", {}, "ready", title="Polish the brass")
-    for typed in ("the brass", task_id[-8:]):
-        dialog = palette(board)
+    short = f"\u2026{task_id[-10:]}"  # as tables show it
+    for typed, name, address in (
+        ("the brass", "Polish the brass", f"/tasks/{task_id}"),
+        (short, "Polish the brass", f"/tasks/{task_id}"),
+        (f"{short}-j1", f"{task_id}-j1", f"/jobs/{task_id}-j1"),
+        (f"{short}-j1-r1", f"{task_id}-j1-r1", f"/runs/{task_id}-j1-r1"),
+    ):
+        board.get_by_role("button", name="Search").click()
+        dialog = board.get_by_role("dialog", name="Command palette")
+        expect(dialog.get_by_role("combobox")).to_be_focused()
         board.keyboard.type(typed)
-        option = dialog.get_by_role("option", name="Polish the brass")
+        option = dialog.get_by_role("option", name=name)
         expect(option).to_have_attribute("aria-selected", "true")
         board.keyboard.press("Enter")
-        expect(board).to_have_url(f"{detent.url}/tasks/{task_id}")
-        board.goto(f"{detent.url}/workers")
-        expect(board.get_by_role("heading", name="Workers and resources")).to_be_visible()
+        expect(board).to_have_url(f"{detent.url}{address}")
 
 
 def test_the_palette_moves_closes_and_says_that_nothing_matches(board: Page) -> None:
@@ -156,7 +162,7 @@ def test_a_bad_argument_is_reported_and_submits_nothing(page: Page, detent: Scen
 def test_a_type_without_declared_arguments_takes_json(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/new?intent=runQA")
     form = page.get_by_role("form", name="New task")
-    form.get_by_label("Payload (JSON)").fill('{"project": "demo"')
+    form.get_by_label("Payload (text or JSON)").fill('{"project": "demo"')
     form.get_by_role("button", name="Create the task").click()
     expect(form.get_by_role("alert")).to_contain_text("This is not JSON")
 

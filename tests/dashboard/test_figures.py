@@ -88,7 +88,7 @@ def test_a_series_has_a_span_for_each_hour_and_the_thresholds(
     assert now in series["spans"][-2:]
     assert (now["succeeded"], now["failed"], now["success_rate"]) == (1, 1, 0.5)
     assert now["p95_s"] >= now["p50_s"] >= 0
-    assert now["queue_max_s"] >= now["queue_p50_s"] >= 0
+    assert now["queue_p95_s"] >= now["queue_p50_s"] >= 0
     figures = {each["figure"]: (each["ok"], each["degraded"]) for each in series["thresholds"]}
     assert figures["success_rate"] == (0.95, 0.8)
     assert figures["queue"] == (10, 50)

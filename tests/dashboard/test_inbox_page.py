@@ -93,15 +93,16 @@ def address_of_open_item(page: Page, detent: Scene) -> str:
     return f"{detent.url}{page.locator('.matter-link[aria-current]').get_attribute('href')}"
 
 
-@pytest.mark.parametrize("path", ["/inbox/{id}", "/jobs?task={id}"])
+@pytest.mark.parametrize("path", ["/inbox/{id}", "/jobs?task={id}", "/tasks/{id}"])
 def test_no_message_is_clipped(sized: Page, detent: Scene, path: str) -> None:
     words = "the upload of the report was refused because " * 12 + "x" * 120
     title = "Upload the report of the whole quarter " * 3 + "y" * 80
     task_id = detent.submit("fail", {"message": words}, "failed", title=title)
     sized.goto(detent.url + path.format(id=task_id))
-    shown = sized.locator(".matter section > .block, .message-cell").first
-    expect(shown).to_contain_text("x" * 120)
+    shown = sized.locator(".matter section > .block, .message-cell")
+    expect(shown.filter(has_text="x" * 120).first).to_be_visible()
     parts = ".matter-title, .matter-where, #matter-title, .matter section > .block, .message-cell"
+    parts += ", .task-link, .status-words, .overview .block, h1"
     for part in sized.locator(parts).all():
         clipped = part.evaluate(
             "(it) => it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1"

@@ -114,6 +114,7 @@ def test_decide_on_the_page_of_the_task(page: Page, detent: Scene) -> None:
     detent.wait_for(task_id, "approval")
     page.get_by_role("button", name="Approved").click()
     page.get_by_role("dialog").get_by_role("button", name="Approved").click()
+    page.get_by_text("States and diagram").click()
     expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "released")
     expect(page.locator(".way .state").last).to_have_text("released")
     assert detent.last_event(task_id, "task_approved")["actor"] == "owner"

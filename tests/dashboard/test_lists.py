@@ -1,12 +1,15 @@
 """Board, jobs, runs, workers, schedules, health, lifecycles: what they show and what they do."""
 
-import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import httpx2
-from playwright.sync_api import Browser, CDPSession, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from detent.store.sqlite import SqliteStore
+from tests.dashboard.main_thread import busy_s, longest_ms
 from tests.dashboard.scenes import Scene
 from tests.e2e.installation import DEADLINE_S, wait_until
 
@@ -128,7 +131,7 @@ def test_the_server_searches(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/jobs?project=searched")
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(2)
-    search = page.get_by_label("Filter by text")
+    search = page.get_by_label("Filter by title, id or error")
     search.fill("FAIL")  # the intent, in any letter case
     search.press("Enter")
     expect(rows).to_have_count(1)
@@ -136,6 +139,38 @@ def test_the_server_searches(page: Page, detent: Scene) -> None:
     search.fill("no job is called so")
     search.press("Enter")
     expect(page.get_by_text("No job matches the filters.")).to_be_visible()
+
+
+def test_work_is_found_by_the_title_of_its_task(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Rotate the <b>keys</b>")
+    detent.submit("change", {}, "ready", title="Another one")
+    for path, field in (
+        ("jobs", "title, id or error"),
+        ("runs", "title, id or error"),
+        ("board", "title or id"),
+    ):
+        page.goto(f"{detent.url}/{path}")
+        search = page.get_by_label(f"Filter by {field}")
+        search.fill("rotate THE")
+        search.press("Enter")
+        expect(page.locator("tbody tr, .card")).to_have_count(1)
+        link = page.locator(f'main a[href="/tasks/{task_id}"]')
+        expect(link).to_contain_text("Rotate the <b>keys</b>")
+
+
+def test_errors_need_no_scrolling_and_runs_show_the_title(page: Page, detent: Scene) -> None:
+    title = "Move the invoices of last year to the new archive"
+    fields = {"title": title, "project": "accounting-europe"}
+    task_id = detent.submit("fail", {"mended": detent.let("never")}, "failed", **fields)
+    for path in (f"jobs?project={fields['project']}", f"runs?job={task_id}-j1"):
+        page.goto(f"{detent.url}/{path}")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        expect(page.locator("tbody td.message-cell")).to_have_text(re.compile("."))
+        table = page.locator(".scroll")
+        assert table.evaluate("it => it.scrollWidth <= it.clientWidth"), path
+    page.locator("tbody a").first.click()
+    expect(page.get_by_role("heading", name="Error")).to_be_visible()
+    expect(page.locator(f'main a[href="/tasks/{task_id}"]')).to_have_text(title)
 
 
 def test_runs_lead_to_their_output(page: Page, detent: Scene) -> None:
@@ -158,6 +193,43 @@ def test_drain_a_worker(page: Page, detent: Scene) -> None:
     expect(tile).to_contain_text(re.compile("working|idle"))
 
 
+def test_a_worker_whose_machine_is_short_of_memory_shows_its_slots(
+    page: Page, detent: Scene
+) -> None:
+    row = {"seen_at": int(time.time() * 1e6), "concurrency": 8, "slots": 3, "intents": ["change"]}
+    store = SqliteStore(detent.data / "detent.db")
+    with closing(store), store.write() as tx:
+        tx.put_rows("workers", {"small": row})
+    page.goto(f"{detent.url}/workers")
+    tile = page.get_by_role("article", name="small")
+    expect(tile).to_contain_text("0 of 3 slots")
+    expect(tile).to_contain_text("Its machine is short of memory: it uses 3 of its 8 slots.")
+    expect(page.get_by_text("short of memory")).to_have_count(1)
+    store = SqliteStore(detent.data / "detent.db")
+    with closing(store), store.write() as tx:
+        tx.put_rows("workers", {"small": None})
+
+
+def test_a_provider_shows_its_state_and_usage_and_is_reset(page: Page, detent: Scene) -> None:
+    until = 60_000_000 * (int(time.time()) // 60 + 60)
+    health = {"limited_until": until, "stated": True, "error": "429 Too Many Requests"}
+    health |= {"day": int(time.time()) // 86_400, "runs": 3, "cost": 1_250_000, "failures": 1}
+    row = {"capabilities": [], "service": "anthropic", "capacity": 2, "health": health}
+    store = SqliteStore(detent.data / "detent.db")
+    with closing(store), store.write() as tx:
+        tx.put_rows("resources", {"team": row})
+    page.goto(f"{detent.url}/workers")
+    tile = page.get_by_role("article", name="team")
+    expect(tile).to_contain_text("rate limited")
+    expect(tile).to_contain_text("429 Too Many Requests")
+    expect(tile).to_contain_text("$1.25")
+    tile.get_by_role("button", name="Reset limits").click()
+    expect(tile).to_contain_text("available")
+    expect(tile.get_by_role("button", name="Reset limits")).to_have_count(0)
+    shown = next(each for each in detent.get("/api/resources")["items"] if each["id"] == "team")
+    assert shown["provider"]["limited_until"] is None
+
+
 def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     body = {"intent": "change", "cron": "0 3 * * *", "lifecycle": "review"}
     headers = {"Authorization": f"Bearer {detent.token}"}
@@ -178,7 +250,13 @@ def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> N
     page.goto(f"{detent.url}/system")
     verdict = detent.get("/api/health")["verdict"]
     expect(page.locator(".verdict-word")).to_have_text(verdict)
-    expect(page.locator(".verdict-box .reasons li")).to_have_count(3)
+    system = page.get_by_role("region", name="System", exact=True)
+    expect(system.locator("dt")).to_have_text(
+        ["gateway", "store", "keeper", "workers", "queue", "queue delay"]
+    )
+    expect(system.locator("div", has_text="keeper")).to_contain_text("a keeper is elected")
+    work = page.get_by_role("region", name="Your work")
+    expect(work.locator("div", has_text="duration")).to_contain_text("p95")
     expect(page.locator(".chart")).to_have_count(5)
     rate = page.locator(".chart", has_text="Success rate")
     expect(rate).to_contain_text("ok from 95 %")
@@ -238,49 +316,6 @@ def cancel_all(detent: Scene, ids: list[str]) -> None:
 MAX_MS = 2.5
 #: Beyond this a person notices that a page does not answer.
 LONGEST_MS = 500
-
-
-def longest_ms(trace: bytes) -> float:
-    """The longest time that the main thread of a page was at one thing."""
-    events = json.loads(trace)["traceEvents"]
-    main = {
-        (each["pid"], each["tid"])
-        for each in events
-        if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
-    }
-    tasks = [
-        each["tdur"]
-        for each in events
-        if each["name"] == "ThreadControllerImpl::RunTask"
-        and (each["pid"], each["tid"]) in main
-        and "tdur" in each
-    ]
-    return float(max(tasks)) / 1_000
-
-
-def busy_s(session: CDPSession) -> float:
-    """Processor time of the page's main thread."""
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
-
-
-def test_a_short_id_opens_its_page(page: Page, detent: Scene) -> None:
-    task = detent.submit("change", {}, "ready", title="Found by a few letters")
-    other = detent.submit("change", {}, "ready")
-    page.goto(f"{detent.url}/jobs")
-    field = page.get_by_label("Go to the task, job or run with this id")
-    for short, address in (
-        (task[-12:], f"/tasks/{task}"),
-        (f"{task[-12:]}-j1", f"/jobs/{task}-j1"),
-        (f"{task[-12:]}-j1-r1", f"/runs/{task}-j1-r1"),
-    ):
-        field.fill(short)
-        field.press("Enter")
-        page.wait_for_url(f"{detent.url}{address}")
-    assert other.startswith(task[:3])
-    field.fill(task[:3])
-    field.press("Enter")
-    expect(page.get_by_text(f"Several ids match {task[:3]}: give more of it.")).to_be_visible()
 
 
 def test_a_run_that_waits_is_not_listed_as_a_success(page: Page, detent: Scene) -> None:

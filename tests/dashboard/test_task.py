@@ -1,7 +1,9 @@
 """One task: its live output, its plan, its history, and hostile text everywhere."""
 
 import re
+from datetime import datetime
 
+import pytest
 from playwright.sync_api import Dialog, Page, expect
 
 from tests.dashboard.scenes import Scene
@@ -11,7 +13,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.exe<script>alert(2)</script>"
 SHOWN = "<img src=x onerror=alert(1)>\ufffdgnp.exe<script>alert(2)</script>"
 
 
-def test_follow_a_live_run(page: Page, detent: Scene) -> None:
+def test_follow_a_live_run_and_search_its_output(page: Page, detent: Scene) -> None:
     task_id = detent.submit("talk", {"until": detent.let("quiet")}, "running", title="Talker")
     page.goto(f"{detent.url}/tasks/{task_id}/output")
     log = page.get_by_role("log")
@@ -22,18 +24,31 @@ def test_follow_a_live_run(page: Page, detent: Scene) -> None:
     expect(log).to_contain_text("the last line")
     expect(page.locator(".task-head").get_by_text("ready")).to_be_visible()
     expect(page.get_by_text(re.compile("lines, complete"))).to_be_visible()
+    page.get_by_label("Search the output").fill("LAST LINE")
+    expect(page.get_by_text("1 of 1")).to_be_visible()
+    expect(log.locator(".line[data-current] mark")).to_have_text("last line")
+    page.get_by_label("times").check()
+    expect(log.locator(".line[data-current] time")).to_have_attribute("datetime", re.compile("Z$"))
     detent.last_event(task_id, "run_succeeded")
+    page.get_by_label("wrap lines").check()
+    expect(log).to_have_attribute("data-wrap", "true")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download raw").click()
+    assert "the last line" in download.value.path().read_text()
 
 
 def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> None:
     task_id = detent.submit("change", {}, "ready", title="Wanderer")
     page.goto(f"{detent.url}/tasks/{task_id}")
+    expect(page.get_by_role("heading", name="Evidence")).to_be_visible()
+    expect(page.locator(".diagram")).to_have_count(0)
+    page.get_by_text("States and diagram").click()
     expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "ready")
     expect(page.locator(".arrow.taken")).to_have_count(4)
     detent.post(f"/api/tasks/{task_id}/accept", {})
     expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "completed")
     expect(page.locator(".arrow.taken")).to_have_count(5)
-    expect(page.get_by_text("Nothing blocks it. Its state is completed.")).to_be_visible()
+    expect(page.get_by_label("Status", exact=True)).to_contain_text("The task is completed")
 
 
 def test_its_state_at_an_earlier_event(page: Page, detent: Scene) -> None:
@@ -67,11 +82,18 @@ def test_a_plan_shows_its_steps_as_they_go(page: Page, detent: Scene) -> None:
     expect(page.locator('[data-step="publish"]')).to_have_attribute("data-state", "succeeded")
     expect(page.get_by_text("7 of 7 steps succeeded")).to_be_visible()
     detent.wait_for(task_id, "ready")
+    page.get_by_role("link", name="Overview").click()
+    work = page.get_by_role("table", name="Jobs, steps, runs and waits")
+    expect(work.locator("tr[data-kind=step] + tr[data-kind=run]")).to_have_count(7)
+    expect(work.locator("tr[data-kind=run] .depth-2")).to_have_count(7)
 
 
 def test_the_timeline_has_a_row_for_everything(page: Page, detent: Scene) -> None:
     task_id = detent.submit("ask", {"text": "Wait?"}, "blocked", title="Waiter")
     page.goto(f"{detent.url}/tasks/{task_id}/timeline")
+    status = page.get_by_label("Status", exact=True)
+    expect(status).to_contain_text("It asks: Wait?")
+    expect(status.get_by_role("link", name="Answer")).to_be_visible()
     rows = page.locator(".gantt-row [role=rowheader]")
     expect(rows).to_have_text(["task", "job 1", "run 1", "wait: question"])
     detent.post(f"/api/tasks/{task_id}/answer", {"answer": "no"})
@@ -88,6 +110,50 @@ def test_actions_are_what_is_legal_and_cancel_asks_first(page: Page, detent: Sce
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the task").click()
     detent.last_event(task_id, "task_cancel_requested")
+
+
+def test_sleeping_work_is_shown_as_waiting_until_when_and_why(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("nap", {}, "running", title="Sleeper")
+    due = detent.last_event(task_id, "wait_begun")["data"]["due_at"]
+    detent.last_event(task_id, "job_parked")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    expect(page.locator(".task-head .state").first).to_have_text("waiting")
+    status = page.get_by_label("Status", exact=True)
+    expect(status).to_contain_text("It sleeps: night window.")
+    until = status.locator("time").first.get_attribute("datetime") or ""
+    assert datetime.fromisoformat(until).timestamp() == pytest.approx(due / 1e6, abs=0.01)
+    job = page.locator("tr[data-kind=job]")
+    expect(job.locator(".state")).to_have_text("waiting")
+    expect(job.locator(".message-cell")).to_contain_text("timer, until")
+
+
+def test_a_step_that_sleeps_is_shown_as_waiting(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("overnight", {}, "running", title="Overnight")
+    detent.last_event(task_id, "job_parked")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    status = page.get_by_label("Status", exact=True)
+    expect(status).to_contain_text("It sleeps: night window.")
+    step = page.locator("tr[data-kind=step]")
+    expect(step.locator(".state")).to_have_text("waiting")
+    expect(step.locator(".message-cell")).to_contain_text("night window, until")
+    page.goto(f"{detent.url}/tasks/{task_id}/plan")
+    expect(page.locator('[data-step="rest"]')).to_contain_text("waiting · nap")
+
+
+def test_a_failed_task_is_edited_and_deleted_on_its_page(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("fail", {"message": "413 too large"}, "failed", title="Failure")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    status = page.get_by_label("Status", exact=True)
+    expect(status).to_contain_text("413 too large")
+    buttons = ["Run", "Retry", "Edit and retry", "Delete"]
+    expect(page.locator(".actions").get_by_role("button")).to_have_text(buttons)
+    page.get_by_role("button", name="Edit and retry").click()
+    page.get_by_label("message").fill("404 not found")
+    page.get_by_role("button", name="Save and retry").click()
+    expect(status).to_contain_text("404 not found")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete the task").click()
+    page.wait_for_url("**/board")
 
 
 def test_hostile_text_stays_text(page: Page, detent: Scene) -> None:

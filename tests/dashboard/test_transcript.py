@@ -74,7 +74,7 @@ def test_it_grows_while_the_agent_works(page: Page, detent: Scene) -> None:
     expect(log).to_contain_text("I begin.")
     expect(log).to_contain_text("Turn 1 · 1,200 tokens in · 45 out")
     call = log.get_by_role("button", name=re.compile("Bash"))
-    expect(call).to_contain_text("no result yet")
+    expect(call).to_contain_text("no result")
     made.write(outcome("t1", "one\ntwo\n", is_error=True))
     expect(call).to_contain_text("failed, 2 lines")
     expect(log.locator("[data-error=true]")).to_have_count(1)
@@ -228,6 +228,17 @@ def test_its_forms_its_lines_and_its_file(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/tasks/{other}/output")
     expect(page.get_by_role("log", name="Output of the run")).to_contain_text("41 passed")
     expect(page.get_by_role("button", name="Transcript")).to_have_count(0)
+
+
+def test_the_inbox_shows_the_end_of_it(page: Page, detent: Scene) -> None:
+    agent = Narration(detent, "broken", *(text(f"message {at}", f"m{at}") for at in range(30)))
+    agent.write({**RESULT, "subtype": "error_during_execution", "is_error": True}, "END")
+    detent.wait_for(agent.task_id, "failed")
+    page.goto(f"{detent.url}/inbox/{agent.task_id}")
+    log = page.get_by_role("log", name="Transcript of the run")
+    expect(log.get_by_text("message 29", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("searchbox", name="Search the transcript")).to_have_count(0)
+    expect(page.get_by_role("main")).not_to_contain_text('"type": "assistant"')
 
 
 def test_axe_finds_nothing_and_a_phone_is_wide_enough(page: Page, detent: Scene) -> None:

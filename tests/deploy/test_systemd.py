@@ -58,3 +58,10 @@ def test_a_stop_lets_running_work_end(unit: Path) -> None:
     assert settings["KillMode"] == ["mixed"]
     assert int(settings["TimeoutStopSec"][0]) * 1_000 > 2 * Settings().worker_grace_ms
     assert "store" not in " ".join(settings["Environment"]).lower().replace("detent_store_data", "")
+
+
+@pytest.mark.parametrize("name", ["detent.service", "detent-worker@.service"])
+def test_a_unit_that_starts_programs_lets_the_sandbox_make_its_network(name: str) -> None:
+    """bubblewrap configures the loopback of a new network over netlink."""
+    unit = next(each for each in UNITS if each.name == name)
+    assert "AF_NETLINK" in settings_of(unit)["RestrictAddressFamilies"][0].split()

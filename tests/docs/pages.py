@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import NamedTuple, Self
@@ -63,8 +63,13 @@ class Reader:
         home: Path,
         replaced: Mapping[str, str] | None = None,
         bin_dir: Path = Path(sys.executable).parent,
+        *,
+        shell: Sequence[str] = ("bash", "-e"),
+        terminals: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        """`terminals` has the shell of each machine, by the beginning of a terminal's title."""
         self.home = home
+        self._machines = terminals or {}
         self.place = home / "here"
         self.place.mkdir(parents=True)
         self.port = free_port()
@@ -77,7 +82,7 @@ class Reader:
         }
         self.terminals: dict[str, subprocess.Popen[bytes]] = {}
         self.output: list[str] = []
-        self.shell = self._shell()
+        self.shell = self._shell(shell)
 
     def follow(self, page: Path) -> str:
         """Do everything that a page says; what the shell printed."""
@@ -115,9 +120,9 @@ class Reader:
 
     # -- the reader's shell ----------------------------------------------------------------
 
-    def _shell(self) -> "subprocess.Popen[str]":
+    def _shell(self, command: Sequence[str]) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            ["bash", "-e"],
+            command,
             cwd=self.place,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -152,9 +157,10 @@ class Reader:
         if title in self.terminals:
             self.terminals[title].wait(PATIENCE_S)
         file = self.home / f"{title}.log"
+        named = (each for name, each in self._machines.items() if title.startswith(name))
         with file.open("wb") as log:
             process = self.terminals[title] = subprocess.Popen(
-                ["bash", "-c", text],
+                [*next(named, ("bash", "-c")), text],
                 cwd=self.place,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ import pytest
 from detent.app.app import App
 from detent.intent_config import agents_from, intents_from
 from detent.limit_config import limits_from
-from detent.settings import load
+from detent.settings_loader import load
 from detent.task_lifecycles.document_file import read_document
 from detent.thresholds import check
 from tests.docs.pages import ROOT

@@ -9,7 +9,9 @@ import pytest
 from tests.kernel.test_search import VARIANTS
 from tools.mutants import PASSED
 from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
+from verification.forge_mutants import MUTANTS as OF_FORGES
 from verification.interleavings.mutants import MUTANTS as INTERLEAVED
+from verification.promise_mutants import MUTANTS as OF_PROMISES
 from verification.simulation import MUTANTS as SIMULATED
 from verification.store_mutants import MUTANTS as OF_SQLITE
 
@@ -17,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUARANTEES = (ROOT / "docs/guarantees.md").read_text("utf-8")
 MUTANTS_PAGE = (ROOT / "docs/explanation/mutants.md").read_text("utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
-PROMISES = [f"P{number}" for number in range(1, 22)]
+PROMISES = [f"P{number}" for number in range(1, 29)]
 
 
 def functions(file: str) -> set[str]:
@@ -41,6 +43,16 @@ def test_every_promise_has_a_section_with_a_test() -> None:
     assert [promise for promise, tests in found.items() if not tests] == []
 
 
+def test_every_promise_names_mutants_that_exist_or_says_why_there_is_none() -> None:
+    sections = re.split(r"^## ", GUARANTEES, flags=re.MULTILINE)
+    for section in (each for each in sections if re.match(r"P\d+ ", each)):
+        found = re.findall(r"^- (Mutants|No mutant): ((?:.|\n  )+)$", section, re.MULTILINE)
+        assert len(found) == 1, section.split("\n")[0]
+        (kind, text), names = found[0], set(re.findall(r"`([\w-]+)`", found[0][1]))
+        assert bool(names) == (kind == "Mutants"), text
+        assert names <= set(rows()), names - set(rows())
+
+
 def rows() -> dict[str, str]:
     """The page's table: a mutant, and what catches it."""
     lines = [line.split("|") for line in MUTANTS_PAGE.splitlines() if line.startswith("| `")]
@@ -49,7 +61,9 @@ def rows() -> dict[str, str]:
 
 def test_the_page_of_mutants_has_each_of_them_once() -> None:
     kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
-    assert set(rows()) == {*SIMULATED, *FAULT_INJECTED, *INTERLEAVED, *OF_SQLITE, *kernel}
+    forges = {name.replace("_", "-") for name in OF_FORGES}
+    layers = {*SIMULATED, *FAULT_INJECTED, *INTERLEAVED, *OF_SQLITE, *OF_PROMISES, *forges}
+    assert set(rows()) == layers | kernel
     assert len(rows()) >= 20
 
 
@@ -62,6 +76,6 @@ def test_enough_mutants_pass_the_ordinary_tests() -> None:
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
     known = {
         *("search", "simulation", "failpoints", "races", "images", "disk"),
-        *("credentials", "interleavings", "conformance", "claim order"),
+        *("credentials", "interleavings", "conformance", "claim order", "forges", "promises"),
     }
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

@@ -30,8 +30,8 @@ until [ $(detent jobs --state queued,running --json | grep -c '"id"') = 0 ]; do 
 """
 #: Pages that are tried while detent runs, one after another on one installation.
 LIVE = (
-    *("schedule", "many-at-once", "pause", "own-lifecycle", "resources", "rotate-tokens"),
-    *("audit", "upgrade"),
+    *("schedule", "many-at-once", "pause", "projects", "own-lifecycle", "resources"),
+    *("rotate-tokens", "audit", "upgrade"),
 )
 #: Many real processes, each of which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(900)
@@ -83,6 +83,12 @@ def test_a_review_in_rounds(reader: Reader) -> None:
     assert "Done." in output
 
 
+def test_the_best_of_three_is_merged(reader: Reader) -> None:
+    output = reader.follow(HOWTO / "best-of-n.md")
+    assert "3 passed, 1 failed" in output
+    assert 'greeting = "Good morning"' in output
+
+
 def test_a_lifecycle_is_checked_with_tlc(reader: Reader) -> None:
     page = HOWTO / "lifecycle-tla.md"
     reader.write_files(page)
@@ -91,7 +97,9 @@ def test_a_lifecycle_is_checked_with_tlc(reader: Reader) -> None:
     assert "RoundLimit = 2" in output
 
 
-@pytest.mark.parametrize("page", ["test-handlers", "critics"])
+@pytest.mark.parametrize(
+    "page", ["test-handlers", "critics", "pydantic-ai", "langgraph", "openai-agents"]
+)
 def test_tests_of_handlers_pass(tmp_path: Path, page: str) -> None:
     with Reader(tmp_path / "home") as reader:
         assert "passed" in reader.follow(HOWTO / f"{page}.md")

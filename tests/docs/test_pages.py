@@ -62,6 +62,12 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(target), f"{name_of(page)} leads to {link}"
 
 
+def test_no_page_has_the_representation_of_a_python_object() -> None:
+    shown = re.compile(r"<(?:member|class|function|bound method) '?|object at 0x")
+    found = {name_of(page) for page in PAGES if shown.search(page.read_text("utf-8"))}
+    assert found == set()
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_every_error_code_is_explained(code: str) -> None:
     text = (DOCS / "reference" / "errors.md").read_text("utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import detent
-from detent import App, AsyncClient, AsyncRun, Client, Run, Worker
+from detent import App, AsyncClient, AsyncRun, Client, RayRun, Run, Worker
 from detent.testing import Harness
 from tests.docs.pages import ROOT
 from tests.gateway.installation import installed
@@ -32,7 +32,14 @@ def test_an_example_of_a_docstring_runs(
 ) -> None:
     assert "assert " in code, f"the example of {name} checks nothing"
     monkeypatch.chdir(tmp_path)
-    names = {"App": App, "Run": Run, "AsyncRun": AsyncRun, "Harness": Harness, "Worker": Worker}
+    names = {
+        "App": App,
+        "Run": Run,
+        "RayRun": RayRun,
+        "AsyncRun": AsyncRun,
+        "Harness": Harness,
+        "Worker": Worker,
+    }
     for given in remote(tmp_path) if name in REMOTE else local():
         exec(compile(code, name, "exec"), {**names, **given})
 

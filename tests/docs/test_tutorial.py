@@ -6,6 +6,7 @@ import pytest
 
 from detent.kernel import commands as c
 from detent.testing.harness import Harness
+from tests.docs import machines
 from tests.docs.pages import ROOT, Reader, blocks, imported
 from tests.plugins.wheel import Installed
 
@@ -16,16 +17,6 @@ pytestmark = pytest.mark.timeout(900)
 
 #: What takes its time on a page is held up here until the kill, however slow the machine is.
 HELD = 'while not Path("go").exists():\n        time.sleep(0.05)'
-COUNTED = """import time
-from pathlib import Path
-
-
-def held(seconds: float) -> None:
-    time.sleep(seconds)
-    while not Path("go").exists():
-        time.sleep(0.05)
-
-"""
 
 
 @pytest.fixture
@@ -81,15 +72,9 @@ def test_an_agent_under_review(home: Path, installed: Installed) -> None:
     assert "raise ValueError" in (reader.place / "shop" / "shop.py").read_text()
 
 
-def test_many_machines(home: Path, installed: Installed, empty_postgres_url: str) -> None:
-    replaced = {
-        "postgresql://localhost/detent": empty_postgres_url,
-        "import time\n": COUNTED,
-        "time.sleep, 0.3": "held, 0.05",
-        "kill -9 $(cat machine-2.pid)": "kill -9 $(cat machine-2.pid) && touch go",
-    }
-    with Reader(home, replaced, installed("postgres")) as reader:
-        output = reader.follow(TUTORIAL / "many-machines.md")
+def test_many_machines(home: Path, installed: Installed) -> None:
+    """Each machine is a network namespace; `tests/deploy/test_image.py` has containers too."""
+    output = machines.follow(home, installed("postgres"))
     assert "Clean: the log" in output
     assert "cancelled" in output
-    assert not (reader.place / ".detent").exists()
+    assert not (home / "here" / ".detent").exists()

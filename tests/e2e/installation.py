@@ -20,12 +20,14 @@ DEADLINE_S = 120.0
 def wait_until(look: Callable[[], T | None], what: str, deadline_s: float = DEADLINE_S) -> T:
     """What `look` finds, as soon as it finds something; fails when the deadline has passed."""
     end = time.monotonic() + deadline_s
+    pause_s = 0.02
     while True:
         found = look()
         if found:
             return found
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.3, 0.2)  # what takes long is not asked for all the time
 
 
 class Installation:

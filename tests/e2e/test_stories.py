@@ -11,6 +11,7 @@ from tests.e2e.installation import Installation, wait_until
 from tests.e2e.moved import Moved
 
 APP = """
+import time
 from pathlib import Path
 
 import detent
@@ -37,6 +38,7 @@ def careful(run: detent.Run, marks: str) -> str:
     Path(marks + ".kept").touch()
     while not Path(marks + ".go").exists():
         run.progress(0.5)
+        time.sleep(0.05)
     return run.ask("Go on?", ["yes", "no"])
 
 

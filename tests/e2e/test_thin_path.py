@@ -8,6 +8,7 @@ import pytest
 from tests.e2e.installation import Installation, wait_until
 
 APP = """
+import time
 from pathlib import Path
 
 import detent
@@ -32,6 +33,7 @@ def slow(run: detent.Run, marks: str) -> str:
     Path(marks + ".kept").touch()
     while not Path(marks + ".go").exists():
         run.progress(0.5, "waiting")
+        time.sleep(0.05)
     return "done"
 """
 

@@ -81,8 +81,10 @@ def test_what_is_claimed_ahead(
     assert sum(COSTS[each.intent] for each in further) <= 0.02 + 1e-9
     if len(plain) < slots or (plain and {jobs[int(each[1:])].intent for each in plain} == {"long"}):
         assert further == []
-    ranks = [(each.priority, name) for each, name in zip(further, both[len(plain) :], strict=True)]
-    assert ranks == sorted(ranks)
+    for project in ("open", "limited"):
+        own = [(jobs[int(name[1:])], name) for name in both[len(plain) :]]
+        ranks = [(each.priority, name) for each, name in own if each.project == project]
+        assert ranks == sorted(ranks)
 
 
 def test_short_runs_are_claimed_up_to_the_time() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from detent.failpoints import Action
+from tools.web import ROOT
 from verification.fault_injection import matrix, parts
 from verification.fault_injection.fault_cells import Outcome
 from verification.fault_injection.fault_scenes import SCENES, SLEEPERS
@@ -59,6 +60,12 @@ def test_a_cell_whose_pass_never_came_is_played_again(
 
 def test_every_failpoint_has_a_scene() -> None:
     assert matrix.unplayed() == set()
+
+
+def test_the_tests_of_slack_play_its_failpoints() -> None:
+    files = (ROOT / "tests" / "integrations").glob("test_slack_*.py")
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    assert [point for point in matrix.of_slack() if f'"{point}"' not in text] == []
 
 
 @pytest.mark.timeout(1200)

@@ -11,8 +11,9 @@ from verification.fault_injection import parts, soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(faults.ON_BOTH) * 2 + 20 + 3 + len(faults.ON_POSTGRES) + len(faults.OWN)
-    assert len([*faults.jobs((), faults.Size())]) == count
+    count = len(faults.ON_BOTH) * 2 + 4 + 3 + len(faults.ON_POSTGRES) + len(faults.OF_THE_CLONE)
+    assert len([*faults.jobs((), faults.Size())]) == count - 1  # one part runs only if it is named
+    assert len([*faults.jobs((faults.ONLY_IF_NAMED,), faults.Size())]) == 1
     assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
 
 
@@ -24,9 +25,10 @@ def test_the_help_names_every_part_and_the_page_has_a_row_of_each() -> None:
 
 
 def test_a_share_of_the_full_size() -> None:
-    size = parts.FULL.share(0.01)
-    assert (size.races, size.interleavings, size.freezes) == (100, 50, 6)
-    assert (size.commits, size.rows) == (10_000, 10_000)
+    size = parts.FULL.share(0.1)
+    assert (size.races, size.interleavings, size.freezes) == (1_000, 40, 6)
+    assert (size.commits, size.rows) == (10_000, 100_000)
+    assert parts.FULL.share(10).commits == 1_000_000
     assert size.seeds == parts.FULL.seeds
 
 

@@ -15,6 +15,7 @@ from detent.engine.claims import ClaimRequest
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import LoadMcpServer
 from detent.gateway.server import Server
+from detent.integrations.a2a.a2a_server import A2aServer
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
@@ -165,7 +166,7 @@ def installed(
     store = open_store(chosen.url)
     core = Core(store, Engine(store), chosen, INTENTS)
     token = ensure_token(core).read_text("ascii").strip()
-    server = Server(core, load_mcp=tools)
+    server = Server(core, load_mcp=tools, a2a=A2aServer(chosen))
     installation = Installation(core, server, server.start(), token)
     try:
         yield installation

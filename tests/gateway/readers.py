@@ -31,7 +31,8 @@ def socket_to(
         "close_timeout": 1,
         "ping_interval": None,
     }
-    with connect(url, compression=None, **patience, **options) as connection:
+    connection = connect(url, compression=None, **patience, **options)
+    with connection:
         yield connection
 
 

@@ -10,7 +10,7 @@ from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx2
 
@@ -21,8 +21,11 @@ from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from detent.kernel.commands import review_commands as rc
 from detent.kernel.commands.limit_commands import EndPause
+from detent.kernel.variants import VARIANT
 from detent.operations.registry import OWNER
 from detent.operations.run_tokens import issue_run_token
+from detent.operations.users import Identity, offer_login, sign_in
+from detent.pkce import challenge_of
 from tests.gateway.installation import WORKER, Installation
 
 Json = dict[str, Any]
@@ -39,12 +42,19 @@ LINES = {"diff": CHANGES_SHA256, "file": "src/app.py", "side": "after", "start":
 COMMENT = rc.NewComment(
     "remark", CHANGES_SHA256, "r", "src/app.py", "after", 1, 1, ("new",), "Why?"
 )
+#: Routes that need a provider or a forge, and the roles of the person who signs in without one.
+OF_OTHERS = ("/api/login/oidc", "/api/login/oidc/callback", "/hooks/github", "/hooks/gitlab")
+ROLES = ("testers=viewer",)
+PERSON = Identity("https://sso.example", "1", "pam@example.com", ("testers",))
+VERIFIER = "v" * 43
 BODIES: Mapping[str, Json] = {
+    "switch_project": {},
     "add_comment": {**LINES, "text": "Why?"},
     "save_draft": {**LINES, "text": "Why?"},
     "install_lifecycle": {"document": (DOCUMENTS / "release.toml").read_text(encoding="utf-8")},
     "put_schedule": {"intent": "runQA", "every_s": 60},
     "own_evidence": {"name": "notes.log", "text": "all well"},
+    "choose_variant": {"variant": 1},
     "mark_viewed": {"diff": CHANGES_SHA256, "path": "src/app.py"},
 }
 QUERIES: Mapping[str, dict[str, str]] = {
@@ -106,11 +116,38 @@ def fill(gateway: Installation) -> None:
             gateway.report(c.RecordCheckpoint(each.grant, "build", "kept"))
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
     asking(gateway, owner)
+    compared(gateway)
     evidence(gateway)
     commented(gateway, reviewable(gateway))
     by_hand(gateway, owner)
     refused_submission(gateway)
     named(gateway, owner)
+
+
+def compared(gateway: Installation) -> None:
+    """A task with two variants, the first of which has ended well."""
+    task_id = made(gateway, run=True, options={"variants": 2})
+    claimed = gateway.claim(task_id)
+    variants = []
+    for number in (1, 2):
+        marked = {"number": number, "job_id": claimed.job.id, "set": 1}
+        variant = c.SubmitTask(
+            new_id(),
+            "default",
+            "review",
+            "runQA",
+            "subtask",
+            queue=True,
+            parent_id=task_id,
+            options={VARIANT: marked},
+        )
+        variants.append(gateway.core.engine.do(variant, OWNER.actor))
+    needs = tuple(f"task:{each}" for each in variants)
+    wait: dict[str, Any] = {"needs": needs, "detail": {"outcomes": True}}
+    gateway.report(
+        c.SuspendRun(claimed.grant, str(claimed.job.run_id), "variants", "subtasks", **wait)
+    )
+    gateway.complete(variants[0])
 
 
 def asking(gateway: Installation, owner: httpx2.Client) -> None:
@@ -183,7 +220,7 @@ def named(gateway: Installation, owner: httpx2.Client) -> None:
     owner.post("/api/tokens", json={"name": NAME, "scopes": ["read"]})
     described = owner.get("/openapi.json").json()
     for path, methods in described["paths"].items():
-        if "put" in methods and path.endswith("/{name}"):
+        if "put" in methods and path.endswith("/{name}") and "{task_id}" not in path:
             answer = owner.put(path.format(name=NAME), json=body_of(methods["put"]))
             assert answer.status_code < 300, answer.text
 
@@ -210,6 +247,10 @@ def wanted(
     query = QUERIES.get(operation["operationId"])
     if "{session_id}" in path:
         gateway.session_of(gateway.token)
+    if path == "/api/resources/{name}/reset":
+        owner.put(f"/api/resources/{NAME}", json={"service": "models"})
+    if path.startswith("/api/users/"):
+        sign_in(gateway.core, PERSON)
     for target in targets(owner, path):
         asked = target if query is None else f"{target}?{urlencode(query)}"
         yield GeneratedRequest(method, asked, content, media_type)
@@ -223,6 +264,9 @@ def _content(gateway: Installation, operation: Json) -> tuple[bytes | None, str]
     if operation["operationId"] == "log_in":
         code = owner_of(gateway).post("/api/login/codes").json()
         return json.dumps({"code": code["code"]}).encode(), media_type
+    if operation["operationId"] == "redeem_login":
+        code = offer_login(gateway.core, PERSON, challenge_of(VERIFIER))
+        return json.dumps({"code": code, "verifier": VERIFIER}).encode(), media_type
     if media_type != "application/json":
         return str(media[media_type]["example"]).encode(), media_type
     return json.dumps(body_of(operation)).encode(), media_type
@@ -238,7 +282,8 @@ def targets(owner: httpx2.Client, path: str) -> Iterator[str]:
     """The path with every id or name that fits into it."""
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     for chosen in product(*(_known(owner, path, name) for name in names)):
-        yield path.format_map(dict(zip(names, chosen, strict=True)))
+        quoted = (quote(each, safe="") for each in chosen)
+        yield path.format_map(dict(zip(names, quoted, strict=True)))
 
 
 def _known(owner: httpx2.Client, path: str, parameter: str) -> list[str]:

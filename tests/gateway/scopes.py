@@ -1,12 +1,25 @@
 """The scope that each route requires, written out, so that a change in the code shows."""
 
-OPEN, CODE, ANY = "open", "code", "any token"
+OPEN, CODE, ANY, SIGNED = "open", "code", "any token", "signature"
+#: Open, but the gateway of these tests has no provider.
+PROVIDER = "provider"
 
 SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/health"): OPEN,
     ("GET", "/ready"): OPEN,
     ("POST", "/api/login"): CODE,
+    ("POST", "/api/login/cli"): CODE,
+    ("GET", "/api/login/methods"): OPEN,
+    ("GET", "/api/login/oidc"): PROVIDER,
+    ("GET", "/api/login/oidc/callback"): PROVIDER,
+    ("POST", "/api/me/project"): "read",
+    ("GET", "/api/users"): "admin",
+    ("DELETE", "/api/users/{name}"): "admin",
+    ("POST", "/hooks/github"): SIGNED,
+    ("POST", "/hooks/gitlab"): SIGNED,
     ("POST", "/mcp"): ANY,
+    ("POST", "/a2a"): ANY,
+    ("GET", "/.well-known/agent-card.json"): ANY,
     ("POST", "/api/logout"): "read",
     ("POST", "/api/login/codes"): "read",
     ("GET", "/openapi.json"): "read",
@@ -39,6 +52,11 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/tasks/{task_id}/evidence"): "read",
     ("GET", "/api/tasks/{task_id}/logs"): "read",
     ("GET", "/api/tasks/{task_id}/why"): "read",
+    ("GET", "/api/tasks/{task_id}/outcome"): "read",
+    ("GET", "/api/tasks/{task_id}/webhooks"): "submit",
+    ("PUT", "/api/tasks/{task_id}/webhooks/{name}"): "submit",
+    ("DELETE", "/api/tasks/{task_id}/webhooks/{name}"): "submit",
+    ("GET", "/api/offered-intents"): "submit",
     ("GET", "/api/tasks/{task_id}/costs"): "read",
     ("GET", "/api/tasks/{task_id}/at"): "read",
     ("GET", "/api/tasks/{task_id}/review"): "read",
@@ -59,6 +77,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("POST", "/api/tasks/{task_id}/answer"): "review",
     ("POST", "/api/tasks/{task_id}/assign"): "review",
     ("POST", "/api/tasks/{task_id}/snooze"): "review",
+    ("GET", "/api/tasks/{task_id}/variants"): "read",
+    ("POST", "/api/tasks/{task_id}/choose"): "review",
     ("GET", "/api/tasks/{task_id}/comments"): "read",
     ("POST", "/api/tasks/{task_id}/comments"): "review",
     ("POST", "/api/tasks/{task_id}/comments/{comment_id}/replies"): "review",
@@ -118,6 +138,7 @@ SCOPES: dict[tuple[str, str], str] = {
     ("DELETE", "/api/resources/{name}"): "operate",
     ("POST", "/api/resources/{name}/drain"): "operate",
     ("POST", "/api/resources/{name}/undrain"): "operate",
+    ("POST", "/api/resources/{name}/reset"): "operate",
     ("GET", "/api/workers"): "read",
     ("POST", "/api/workers/{name}/drain"): "operate",
     ("POST", "/api/workers/{name}/undrain"): "operate",
@@ -131,6 +152,7 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/projects"): "read",
     ("POST", "/api/projects"): "operate",
     ("GET", "/api/projects/{name}"): "read",
+    ("POST", "/api/projects/{name}/quota"): "operate",
     ("GET", "/api/intents"): "read",
     ("GET", "/api/stats"): "read",
     ("GET", "/api/stats/series"): "read",

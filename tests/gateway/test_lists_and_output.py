@@ -182,6 +182,11 @@ def test_paused_work_is_not_claimed(
         "running": None,
         "rate": None,
         "per_s": None,
+        "weight": None,
+        "submit_rate": None,
+        "submit_per_s": None,
+        "stored_bytes": None,
+        "cost_per_day_usd": None,
         "in_file": False,
         "paused_by": "owner",
         "paused_until": None,
@@ -232,6 +237,7 @@ def test_output_is_read_by_offset_while_it_grows(
         "text": "",
         "offset": 0,
         "ended": False,
+        "times": [],
     }
     claimed = gateway.claim(task_id)
     run_id = claimed.job.run_id

@@ -43,6 +43,7 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
+    "/api/tasks/{task_id}/choose": {"variant": 1},
     "/api/tasks/{task_id}/comments": {
         "diff": "0" * 64,
         "file": "x",
@@ -57,6 +58,10 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/jobs/{job_id}/answer": {"answer": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/fork": {"step": "x"},
+    "/api/tasks/{task_id}/webhooks/{name}": {
+        "url": "https://x.example",
+        "base": "https://y.example",
+    },
     "/api/tasks/{task_id}/review/viewed": {"diff": "0" * 64, "path": "x"},
 }
 QUERIES: dict[str, dict[str, str]] = {
@@ -82,7 +87,7 @@ def test_nothing_of_another_project_can_be_seen_or_touched(
     for method, path in SCOPES:
         if "_id}" in path and not path.startswith("/api/run/"):
             body = BODIES.get(path, {}) if method in ("POST", "PUT", "PATCH") else None
-            named = {**theirs, "comment_id": "c", "draft_id": "d"}
+            named = {**theirs, "comment_id": "c", "draft_id": "d", "name": "w"}
             plain = path.replace("{file:path}", "a/b.txt").format(**named)
             answer = ours.request(method, plain, json=body, params=QUERIES.get(path))
             assert answer.status_code == 404, path

@@ -13,11 +13,13 @@ from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket, check_
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from tests.gateway.installation import Installation
-from tests.gateway.scopes import ANY, CODE, OPEN, SCOPES
+from tests.gateway.scopes import ANY, CODE, OPEN, PROVIDER, SCOPES, SIGNED
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 PATHS = sorted({path for _, path in SCOPES})
 #: Only the two literal paths are open.
+NO_TOKEN = (OPEN, CODE, PROVIDER, SIGNED)
+PUBLIC = [path for (_, path), scope in SCOPES.items() if scope in NO_TOKEN]
 NEARLY_OPEN = ("/health/", "/healthz", "/HEALTH", "/health/x", "/ready/", "/readyz")
 STRANGERS = ("none", "wrong", "expired")
 ROLES = (*STRANGERS, *(scope.value for scope in Scope))
@@ -37,9 +39,13 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
     scope = SCOPES.get((method, path))
     if scope == OPEN:
         return {200}
+    if scope == PROVIDER:
+        return {404}
     if scope == CODE:
         return {422}
-    if role in STRANGERS and path not in ("/health", "/ready", "/api/login"):
+    if scope == SIGNED:
+        return {404}  # no secret is set
+    if role in STRANGERS and path not in PUBLIC:
         return {401}
     if scope is None:
         return {405}
@@ -96,7 +102,8 @@ def test_the_table_has_every_route(gateway: Installation) -> None:
         for route in made.routes
         if isinstance(route, ScopedRoute)
     }
-    typed = {key: None if scope in (OPEN, CODE, ANY) else scope for key, scope in SCOPES.items()}
+    none = (OPEN, CODE, ANY, PROVIDER, SIGNED)
+    typed = {key: None if scope in none else scope for key, scope in SCOPES.items()}
     assert http == typed
     sockets = {
         route.path: route.needs for route in made.routes if isinstance(route, ScopedWebSocket)

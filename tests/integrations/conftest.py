@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from detent.engine import Engine
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.operations.context import Core
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock

@@ -8,8 +8,8 @@ import httpx2
 
 from detent.engine import Engine
 from detent.engine.claims import ClaimRequest
-from detent.integrations.notion_api import Notion
-from detent.integrations.notion_sync import Sync, Synced
+from detent.integrations.notion.notion_api import Notion
+from detent.integrations.notion.notion_sync import Sync, Synced
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.settings import Settings

@@ -13,11 +13,12 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from detent import feed
 from detent.engine.claims import ClaimRequest
 from detent.errors import Unavailable
-from detent.integrations import state_changes, traces, webhook_dispatcher
-from detent.integrations.metrics import Metrics
-from detent.integrations.notion_sync import CURSOR, Synced
-from detent.integrations.traces import Traces
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.notion.notion_sync import CURSOR, Synced
+from detent.integrations.telemetry import state_changes, traces
+from detent.integrations.telemetry.metrics import Metrics
+from detent.integrations.telemetry.traces import Traces
+from detent.integrations.webhooks import webhook_dispatcher
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from tests.integrations.hooks import PERSON, put, received_events, submit

@@ -3,7 +3,7 @@
 import json
 
 from detent.engine.claims import ClaimRequest
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from tests.integrations.hooks import PERSON, put, submit

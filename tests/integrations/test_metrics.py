@@ -19,7 +19,8 @@ from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
-from detent.integrations.metrics import MAX_NAMES, Metrics, StoreCollector
+from detent.integrations.telemetry.metrics import MAX_NAMES, Metrics
+from detent.integrations.telemetry.store_gauges import StoreCollector
 from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
@@ -72,7 +73,8 @@ def observed(core: Core) -> Metrics:
 
 
 def submit(core: Core, task_id: str = "t", **more: Any) -> None:
-    command = c.SubmitTask(task_id, "p", "board", "dig", "cli", queue=True, **more)
+    fields = {"project": "p", "lifecycle": "board", "intent": "dig", "source": "cli", **more}
+    command = c.SubmitTask(task_id, queue=True, **fields)
     core.engine.do(command, PERSON)
 
 
@@ -233,8 +235,8 @@ def test_scraping_takes_a_bounded_share_of_time(
         now[0] += 2.0
         return []
 
-    monkeypatch.setattr("detent.integrations.metrics.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("detent.integrations.metrics.by_state", slow)
+    monkeypatch.setattr("detent.integrations.telemetry.store_gauges.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("detent.integrations.telemetry.store_gauges.by_state", slow)
     standing = StoreCollector(core, list)
     for _ in range(100):
         list(standing.collect())
@@ -333,7 +335,7 @@ def test_nothing_is_read_before_the_first_scrape(
 def test_the_first_scrape_counts_a_bounded_number_of_events(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.metrics.MAX_BEFORE", 3)
+    monkeypatch.setattr("detent.integrations.telemetry.metrics.MAX_BEFORE", 3)
     metrics = Metrics(core)
     metrics.start()
     for name in ("t1", "t2", "t3", "t4"):

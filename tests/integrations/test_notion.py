@@ -9,9 +9,9 @@ import pytest
 
 from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations import notion_sync as syncing
-from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
-from detent.integrations.notion_sync import Synced
+from detent.integrations.notion import notion_sync as syncing
+from detent.integrations.notion.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
+from detent.integrations.notion.notion_sync import Synced
 from detent.kernel import commands as c
 from tests.integrations.notion_world import PERSON, World
 from verification.notion.notion_server import Reply

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from detent.cli.main import cli
 from detent.engine import Engine
 from detent.errors import Misconfigured
-from detent.integrations.notion_api import Notion
-from detent.integrations.notion_sync import NotionKeeper, connect
+from detent.integrations.notion.notion_api import Notion
+from detent.integrations.notion.notion_sync import connect, notion_keeper
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.settings import Settings
@@ -38,7 +38,7 @@ def test_the_service_runs_over_a_real_connection(tmp_path: Path) -> None:
         settings = installed(tmp_path, server, url)
         store = open_store(settings.url)
         core = Core(store, Engine(store), settings, {"dig": {}})
-        keeper = NotionKeeper(core, "here")
+        keeper = notion_keeper(core, "here")
         keeper.start()
         core.engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), PERSON)
         until(lambda: len(server.rows("detent tasks")) == 1)
@@ -50,7 +50,7 @@ def test_the_service_runs_over_a_real_connection(tmp_path: Path) -> None:
 
 def test_the_sync_stops_when_another_process_leads() -> None:
     world = World()
-    keeper = NotionKeeper(world.core, "here", world.sync().notion)
+    keeper = notion_keeper(world.core, "here", world.sync().notion)
     world.submit("t1")
     taken = {"name": "elsewhere", "until": 1 << 60}
     assert keeper.election.acquire() is not None
@@ -62,12 +62,12 @@ def test_the_sync_stops_when_another_process_leads() -> None:
 
 def test_pages_of_the_previous_leader_are_not_written_again() -> None:
     world = World()
-    keeper = NotionKeeper(world.core, "here", world.sync().notion)
+    keeper = notion_keeper(world.core, "here", world.sync().notion)
     world.submit("t1")
     assert keeper.service.run_once() is False
     keeper.election._until = 0  # it was stopped, and its term is over
     world.set_state(notion=None)
-    other = NotionKeeper(world.core, "elsewhere", world.sync().notion)
+    other = notion_keeper(world.core, "elsewhere", world.sync().notion)
     world.submit("t2")
     other.service.run_once()
     other.election.resign()

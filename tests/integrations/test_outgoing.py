@@ -12,14 +12,14 @@ import pytest
 
 from detent.addresses import is_public
 from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
-from detent.integrations.outgoing_http import (
+from detent.integrations.webhooks.outgoing_http import (
     LONGEST_S,
     MAX_BYTES,
     TIMEOUT_S,
     Failed,
     Outgoing,
 )
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.operations import webhooks as ops
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
@@ -133,7 +133,7 @@ def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPa
     def found(*_: object, **__: object) -> list[Any]:
         return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
 
-    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.webhooks.outgoing_http.socket.getaddrinfo", found)
     with pytest.raises(Failed, match=r"10\.0\.0\.1, which is not a public address"):
         Outgoing().post("https://example.org/", {}, b"")
 
@@ -142,7 +142,7 @@ def test_public_addresses_need_https(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*_: object, **__: object) -> list[Any]:
         return [(2, 1, 6, "", ("93.184.215.14", 80))]
 
-    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.webhooks.outgoing_http.socket.getaddrinfo", found)
     with pytest.raises(Failed, match="only https"):
         Outgoing().post("http://example.org/", {}, b"")
 
@@ -161,7 +161,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(
         assert asked.count(host) == 1, "it was looked up again"
         return really("127.0.0.1", *place, **wanted)
 
-    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.webhooks.outgoing_http.socket.getaddrinfo", found)
     outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
     url = f"http://rebound.example:{receiver.server_port}/hook"
     assert outgoing.post(url, {}, b"").status == 200
@@ -171,7 +171,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(
 
 def test_a_silent_receiver_times_out(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TIMEOUT_S <= LONGEST_S <= 15
-    monkeypatch.setattr("detent.integrations.outgoing_http.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("detent.integrations.webhooks.outgoing_http.TIMEOUT_S", 0.05)
     over = threading.Event()
     receiver.meanwhile = lambda: over.wait(DEADLINE_S)
     with pytest.raises(Failed, match=r"no response: .*Timeout"):
@@ -209,7 +209,7 @@ def test_a_response_that_never_ends_times_out(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "detent.integrations.outgoing_http.LONGEST_S", 3.0
+        "detent.integrations.webhooks.outgoing_http.LONGEST_S", 3.0
     )  # enough for its headers
     url = trickle(b"HTTP/1.1 500 Oh\r\nContent-Length: 1000000\r\n\r\n")
     answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(url, {}, b"")
@@ -220,7 +220,7 @@ def test_a_response_that_never_ends_times_out(
 def test_headers_that_never_end_time_out(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.outgoing_http.LONGEST_S", 0.2)
+    monkeypatch.setattr("detent.integrations.webhooks.outgoing_http.LONGEST_S", 0.2)
     with pytest.raises(Failed, match=r"no response: TimeoutError: no response within 0\.2 s"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(trickle(b"HTTP/1.1 "), {}, b"")
 

@@ -12,7 +12,7 @@ from opentelemetry.trace import StatusCode
 
 from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations.traces import Traces, exporter_from_environment
+from detent.integrations.telemetry.traces import Traces, exporter_from_environment
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.testing.clock import VirtualClock

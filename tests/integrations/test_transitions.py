@@ -1,6 +1,6 @@
 """Which transitions the log tells of, and what is remembered for that."""
 
-from detent.integrations.state_changes import TransitionTracker
+from detent.integrations.telemetry.state_changes import TransitionTracker
 from tests.operations.operations_client import OperationsClient
 
 

@@ -15,8 +15,8 @@ from detent import feed
 from detent.engine import Engine
 from detent.engine.claims import ClaimRequest
 from detent.errors import NotFound
-from detent.integrations import webhook_dispatcher as sending
-from detent.integrations.webhook_dispatcher import RETRIES_S, Dispatcher
+from detent.integrations.webhooks import webhook_dispatcher as sending
+from detent.integrations.webhooks.webhook_dispatcher import RETRIES_S, Dispatcher
 from detent.kernel import commands as c
 from detent.operations import webhooks as ops
 from detent.operations.context import Core

@@ -14,7 +14,7 @@ from detent.keeper.keeper import Duty, Keeper, _pause_us
 from detent.kernel import commands as c
 from detent.operations import store_time
 from detent.operations.context import Core
-from detent.operations.installation import figures
+from detent.operations.installation import figures, system_figures
 from detent.operations.registry import OWNER
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
@@ -131,13 +131,22 @@ def test_a_pass_with_more_to_do_is_not_delayed(did: int, pause_us: int) -> None:
     assert _pause_us(duty, took_s=0.1, did=9) == 2_000_000
 
 
-def test_the_mean_duration_is_that_of_runs_that_ended(core: Core, clock: VirtualClock) -> None:
+def test_durations_and_queue_delays_are_those_of_runs_that_ended(
+    core: Core, clock: VirtualClock
+) -> None:
     for task, seconds in (("t1", 2), ("t2", 4)):
         submit(core, task)
+        clock.advance(seconds=1)
         grant = claim(core)
         clock.advance(seconds=seconds)
         finish(core, grant)
-    assert figures(core).mean_duration_ms == 3_000
+    found = figures(core)
+    assert (found.p50_duration_ms, found.p95_duration_ms) == (2_000, 4_000)
+    submit(core, "t3")
+    clock.advance(seconds=9)
+    system = system_figures(core)
+    assert (system.p50_queue_delay_ms, system.p95_queue_delay_ms) == (1_000, 1_000)
+    assert system.oldest_queued_ms == 9_000
 
 
 def test_the_job_of_a_lost_worker_is_requeued(core: Core, clock: VirtualClock) -> None:

@@ -83,6 +83,7 @@ DEFAULTS = {
     "error": "retry",
     "resource": "switch_resource",
     "needs_user": "needs_user",
+    "resource_limit": "retry",
     "cancelled": None,
     "budget": None,
 }

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.errors import Invalid
-from detent.kernel.health import WORST_LAST, Figures, Thresholds, judge
+from detent.kernel.health import WORST_LAST, Figures, SystemFigures, Thresholds, judge
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,71 @@ def test_the_verdict_is_the_worst_of_three_reasons(figures: Figures) -> None:
     ("figures", "within"),
     [
         (Figures(), (True, True)),
-        (Figures(succeeded=99, failed=3, timed_out=1, mean_duration_ms=299_999), (True, True)),
-        (Figures(succeeded=999, failed=3, timed_out=2, mean_duration_ms=300_000), (False, False)),
+        (Figures(succeeded=99, failed=3, timed_out=1, p95_duration_ms=299_999), (True, True)),
+        (Figures(succeeded=999, failed=3, timed_out=2, p95_duration_ms=300_000), (False, False)),
     ],
 )
-def test_mean_duration_and_failures_are_shown_only(
-    figures: Figures, within: tuple[bool, bool]
-) -> None:
+def test_durations_and_failures_are_shown_only(figures: Figures, within: tuple[bool, bool]) -> None:
     health = judge(figures)
     assert health.verdict == "ok"
     assert [(each.figure, each.value, each.limit) for each in health.shown] == [
-        ("mean_duration_ms", figures.mean_duration_ms, 300_000),
+        ("p50_duration_ms", None, None),
+        ("p95_duration_ms", figures.p95_duration_ms, 300_000),
         ("failures_24h", figures.failures, 5),
     ]
-    assert tuple(each.within for each in health.shown) == within
+    assert tuple(each.within for each in health.shown[1:]) == within
+
+
+RUNNING = SystemFigures(gateway="http://127.0.0.1:8787", workers_alive=2, workers_known=3)
+
+
+def test_the_system_is_separate_from_the_work() -> None:
+    health = judge(Figures(failed=6, spent_budgets=1, waiting_for_people=4), system=RUNNING)
+    assert [(each.figure, each.verdict.value) for each in health.system.reasons] == [
+        ("gateway", "ok"),
+        ("store", "ok"),
+        ("keeper", "ok"),
+        ("workers", "ok"),
+        ("queue", "ok"),
+        ("queue_delay", "ok"),
+    ]
+    assert health.system.verdict == "ok"
+    assert [(each.figure, each.verdict.value) for each in health.work.reasons] == [
+        ("success_rate", "unhealthy"),
+        ("failures", "degraded"),
+        ("blocked", "ok"),
+        ("waiting_for_people", "ok"),
+        ("budgets", "degraded"),
+        ("duration", "ok"),
+    ]
+    assert health.work.verdict == health.verdict == "unhealthy"
+
+
+@pytest.mark.parametrize(
+    ("system", "queue", "figure", "verdict", "text"),
+    [
+        (SystemFigures(has_keeper=False), 0, "keeper", "unhealthy", "no keeper is elected"),
+        (SystemFigures(), 0, "workers", "degraded", "0 of 0 registered workers are alive"),
+        (SystemFigures(workers_known=2), 1, "workers", "unhealthy", "0 of 2 registered"),
+        (SystemFigures(store_read_ms=1_000), 0, "store", "degraded", "1000 ms for a read"),
+        (
+            SystemFigures(p50_queue_delay_ms=12, p95_queue_delay_ms=59_999, oldest_queued_ms=5_000),
+            0,
+            "queue_delay",
+            "ok",
+            "p50 12 ms, p95 60 s; the oldest job has waited 5 s (ok: below 60 s)",
+        ),
+        (SystemFigures(oldest_queued_ms=60_000), 0, "queue_delay", "degraded", "no run was"),
+    ],
+)
+def test_a_fault_of_the_system(
+    system: SystemFigures, queue: int, figure: str, verdict: str, text: str
+) -> None:
+    health = judge(Figures(queue=queue), system=system)
+    found = next(each for each in health.system.reasons if each.figure == figure)
+    assert found.verdict == verdict
+    assert found.text.startswith(text)
+    assert health.verdict == "ok"
 
 
 def test_thresholds_are_settings() -> None:

@@ -34,6 +34,7 @@ DELAYS = {
     ("board", "cancelled"): [],
     ("board", "budget"): [],
     ("board", "needs_user"): [],
+    ("board", "resource_limit"): [],
     ("board", "error"): [1, 2, 4],
     ("board", "resource"): [1, 2, 4],
     ("review", "network"): [30, 60, 120],
@@ -41,6 +42,7 @@ DELAYS = {
     ("review", "cancelled"): [],
     ("review", "budget"): [],
     ("review", "needs_user"): [],
+    ("review", "resource_limit"): [],
     ("review", "error"): [],
     ("review", "resource"): [],
     ("job", "network"): [30, 60, 120],
@@ -78,6 +80,7 @@ def test_every_class_has_a_rule(policy: RetryPolicy) -> None:
         "error",
         "resource",
         "needs_user",
+        "resource_limit",
     }
 
 
@@ -278,7 +281,9 @@ def test_a_wrong_policy_names_the_field(given: object, field: str) -> None:
 def test_an_unknown_field_is_answered_with_the_known_ones() -> None:
     with pytest.raises(Invalid) as caught:
         policy_from({"classes": {"weather": {}}})
-    assert caught.value.allowed == ("network", "timeout", "lost", "dependency", "rate_limit")
+    assert caught.value.allowed == (
+        *("network", "timeout", "resource_limit", "lost", "dependency", "rate_limit"),
+    )
 
 
 def test_failure_classes_are_read_in_any_letter_case() -> None:

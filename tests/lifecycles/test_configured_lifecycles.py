@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from detent import App
+from detent.engine import Engine
 from detent.errors import DetentError, Misconfigured
+from detent.operations.context import Core
 from detent.operations.lifecycles import save_lifecycles
 from detent.operations.opener import open_core
-from detent.settings import load
+from detent.settings import Settings
+from detent.settings_loader import load
+from detent.store.memory import MemoryStore
+from detent.task_lifecycles import SHIPPED
 from detent.testing import Harness
 
 FILE = Path(__file__).parent / "documents" / "seven_states.toml"
@@ -29,6 +34,18 @@ def start(directory: Path, line: str = 'delivery = "documents/own.toml"') -> lis
 def write(directory: Path, text: str = TEXT) -> None:
     (directory / "documents").mkdir(exist_ok=True)
     (directory / "documents" / "own.toml").write_text(text)
+
+
+def test_the_lifecycle_of_pull_requests_comes_with_a_forge() -> None:
+    for settings, installed in (
+        (Settings(), []),
+        (Settings(github_token="env:TOKEN"), ["pull_request"]),
+        (Settings(gitlab_token="env:TOKEN"), ["pull_request"]),
+    ):
+        store = MemoryStore()
+        save_lifecycles(Core(store, Engine(store), settings))
+        with store.read() as view:
+            assert list(view.lifecycles().keys() - SHIPPED.keys()) == installed
 
 
 def test_a_file_is_installed_once(tmp_path: Path) -> None:

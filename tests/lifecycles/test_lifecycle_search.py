@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from detent.kernel.task_lifecycle import TaskLifecycle, Trigger
 from detent.kernel.transitions import cancellation, task_job
 from detent.lifecycle_search import SearchResult, search
 from detent.lifecycle_search.properties import PROPERTIES
-from detent.task_lifecycles import SHIPPED
+from detent.task_lifecycles import OPTIONAL, SHIPPED
 from tests.lifecycles.document_edits import DOCUMENTS, RELEASE, changed, read, row, state, timer
 
 
@@ -30,6 +31,15 @@ def searched(text: str, max_states: int = 20_000) -> SearchResult:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_lifecycles_pass(name: str) -> None:
     result = search(SHIPPED[name])
+    assert (result.violation, result.exhausted) == (None, True)
+
+
+@pytest.mark.parametrize("file", OPTIONAL.values(), ids=OPTIONAL)
+def test_lifecycles_of_integrations_pass(file: Path) -> None:
+    lifecycle = read(file.read_text(encoding="utf-8"))
+    assert lifecycle_lint.flaws(lifecycle) == []
+    assert lifecycle_lint.conflicts(lifecycle, SHIPPED) == []
+    result = search(lifecycle)
     assert (result.violation, result.exhausted) == (None, True)
 
 

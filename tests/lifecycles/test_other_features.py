@@ -17,8 +17,8 @@ from detent import feed
 from detent.app.app import App
 from detent.app.run_context import Run as RunContext
 from detent.engine import Engine
-from detent.integrations.metrics import Metrics
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.telemetry.metrics import Metrics
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.keeper import retention_sweep
 from detent.kernel import commands as c
 from detent.operations.context import Core

@@ -19,7 +19,7 @@ def checked(records: Sequence[e.Record]) -> Checked:
 @pytest.fixture(scope="module")
 def log() -> list[e.Record]:
     found: list[e.Record] = []
-    outcome = simulate(3, 3_000, keep_log=lambda log: found.extend(records_of(log)))
+    outcome = simulate(7, 3_000, keep_log=lambda log: found.extend(records_of(log)))
     assert outcome.failure is None
     return found
 

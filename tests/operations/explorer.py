@@ -228,6 +228,9 @@ def act(client: OperationsClient, verb: str, task: Task) -> Any:
     if verb == "answer":
         options = task.blocked_detail.get("options") or ["yes"]
         fields = {"answer": options[0]}
+    if verb == "choose":
+        number = (task.blocked_detail.get("options") or ["1"])[0]
+        return client.call("choose_variant", task_id=task.id, variant=number)
     if verb == "raise":
         dollars = max(task.spent, task.budget or 0) / 1_000_000 + 1
         return client.call("edit_task", task_id=task.id, max_budget_usd=dollars)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from detent.errors import NotFound, Refused
+from detent.kernel import commands as c
 from detent.operations.installation import figures
 from detent.operations.registry import Caller, Scope
 from tests.operations.operations_client import OperationsClient
@@ -93,6 +94,34 @@ def test_questions_of_jobs_count_as_waiting_for_people() -> None:
     assert sorted(kinds) == ["budget", "confirmation", "question"]
     found = client.call("inbox")
     assert figures(client.core).waiting_for_people == found["count"] == 4
+
+
+def test_a_request_of_a_live_run_is_in_the_inbox_until_it_is_answered() -> None:
+    client = OperationsClient()
+    task_id = client.submit(project="ours")
+    held = client.claim()
+    detail = {"text": "May I?", "options": ["Allow", "Reject"]}
+    client.report(c.RequestPermission(held.grant, client.run_id(held), "may-1", detail=detail))
+    (question,) = client.call("inbox")["questions"]
+    shown = {name: question[name] for name in ("job_id", "task_id", "name", "kind", "state")}
+    assert shown == {
+        "job_id": held.job.id,
+        "task_id": task_id,
+        "name": "may-1",
+        "kind": "permission",
+        "state": "running",
+    }
+    assert client.call("inbox", kind="question")["count"] == 1
+    assert client.call("inbox", kind="review")["count"] == 0
+    theirs = Caller("theirs", frozenset(Scope), project="theirs")
+    assert client.call("inbox", theirs)["count"] == 0
+    reasons = [each["reason"] for each in client.why(task_id)["reasons"]]
+    assert reasons == ["wait:permission", "in_work"]
+    answered = client.call("answer_job", job_id=held.job.id, question="may-1", answer="Allow")
+    assert answered["outcome"] == "answered"
+    assert client.call("inbox")["count"] == 0
+    client.complete(held)
+    assert client.state(task_id) == "ready"
 
 
 def test_the_inbox_shows_only_the_callers_project() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Refused
-from detent.integrations.metrics import Metrics
-from detent.integrations.webhook_bodies import line
+from detent.integrations.telemetry.metrics import Metrics
+from detent.integrations.webhooks.webhook_bodies import line
 from detent.keeper import timers
 from detent.limit_config import limits_from
 from detent.operations.limits import save_limits

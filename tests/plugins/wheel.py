@@ -3,16 +3,15 @@
 The packages that it needs come from the lock file, by the same uv that `./dev` uses.
 """
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tools.package import build, uv
+
 ROOT = Path(__file__).resolve().parents[2]
-UV = ROOT / ".tools" / "bin" / "uv"
 #: The directory with the programs of an environment that has these extras.
 Installed = Callable[..., Path]
 
@@ -29,21 +28,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Installe
 
     def install(*extras: str) -> Path:
         if extras not in made:
-            made[extras] = _environment(tmp_path_factory.mktemp("environment"), wheel, extras)
+            made[extras] = environment(tmp_path_factory.mktemp("environment"), wheel, extras)
         return made[extras]
 
     return install
 
 
-def build(kind: str, place: Path) -> Path:
-    """A wheel or an sdist of this tree."""
-    command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory"]
-    subprocess.run([*command, str(place)], cwd=ROOT, capture_output=True, check=True)
-    (file,) = place.iterdir()
-    return file
-
-
-def _environment(place: Path, wheel: Path, extras: tuple[str, ...]) -> Path:
+def environment(place: Path, wheel: Path, extras: tuple[str, ...]) -> Path:
+    """The programs of a new environment with a wheel and some of its extras."""
     wanted = [word for extra in extras for word in ("--extra", extra)]
     sync = ["sync", "--frozen", "--no-dev", "--no-install-project", "--python", sys.executable]
     uv(*sync, *wanted, UV_PROJECT_ENVIRONMENT=str(place))
@@ -51,9 +43,3 @@ def _environment(place: Path, wheel: Path, extras: tuple[str, ...]) -> Path:
     uv("pip", "install", "--offline", "--no-deps", *python, str(wheel))
     uv("pip", "check", *python)
     return place / "bin"
-
-
-def uv(*arguments: str, **variables: str) -> None:
-    kept = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
-    command = [str(UV), "--quiet", *arguments]
-    subprocess.run(command, cwd=ROOT, env={**kept, **variables}, check=True)

@@ -22,10 +22,12 @@ FIRST_SEED = {
     **dict.fromkeys(("answers-are-mixed-up", "budget-ignores-new-subtasks"), 1),
     **dict.fromkeys(("hold-never-ends", "switch-goes-back"), 1),
     **dict.fromkeys(("new-plan-forgets-what-is-done", "finished-plan-is-not-ended"), 14),
+    **dict.fromkeys(("breaker-never-closes", "half-open-breaker-admits-all"), 1),
+    "limited-provider-is-used": 3,
     "claim-ignores-what-steps-need": 2,
     "lease-is-judged-by-the-wall-clock": 22,
     "rate-is-not-kept": 1,
-    "schedule-fires-twice": 6,
+    "schedule-fires-twice": 53,
     "step-ignores-budget": 9,
     "evidence-is-not-fenced": 3,
     "start-is-not-fenced": 4,
@@ -37,6 +39,12 @@ RULES = {
     "rate-is-not-kept": "starts under",
     "schedule-fires-twice": "has fired",
     "interval-drifts": "schedules: often has fired",
+    "other-variants-go-on": "goes on although",
+    "second-variant-is-chosen": "a second variant",
+    "breaker-never-closes": "providers: the rows say",
+    "half-open-breaker-admits-all": "tries the half-open",
+    "switch-ignores-the-intent": "and may not",
+    "limited-provider-is-used": "is limited or open",
 }
 
 
@@ -45,6 +53,14 @@ def test_every_promise_holds(simulated: Simulated, seed: int) -> None:
     outcome = simulated(seed, STEPS)
     assert outcome.found is None, "\n".join(outcome.lines())
     assert outcome.counts["steps"] >= STEPS
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_choice_between_variants_is_made_once_and_stops_the_others(seed: int) -> None:
+    outcome = simulate(seed, 2_000, variants=True)
+    assert outcome.failure is None, "\n".join(outcome.lines())
+    assert outcome.counts["variants chosen"] >= 2
+    assert outcome.replay().endswith("--variants")
 
 
 def test_a_build_simulates_enough_steps_to_count_the_rarest_kind() -> None:
@@ -76,7 +92,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 def test_a_run_in_which_too_little_happens_fails() -> None:
     outcome = Outcome(seed=3, steps=STEPS)
     assert outcome.found is not None
-    for name in ("operations", "refusals", "reclaims", "cancels", "deaths", "steps succeeded"):
+    for name in ("operations", "refusals", "reclaims", "cancels", "deaths"):
         assert f"{name}: 0, at least" in outcome.found
     assert f"--seed 3 --steps {STEPS}" in outcome.lines()[-1]
 
@@ -91,6 +107,7 @@ def test_the_runs_of_a_build_are_about_plans_money_limits_and_schedules_too() ->
     wanted = {"steps succeeded", "switches", "critic rejects", "replans"}
     wanted |= {"waits for a resource", "budgets spent", "budgets raised"}
     wanted |= {"dismissals", "outcomes handled"}
+    wanted |= {"provider limits", "breakers opened", "breakers closed", "trials"}
     wanted |= {"pauses", "pauses expired", "starts under a rate", "schedules fired"}
     assert wanted < required(len(SEEDS) * STEPS).keys() == FLOORS.keys()
 

@@ -10,7 +10,10 @@ from detent.store.table_names import TABLES
 from tests.altered_database import readable
 
 #: Small tables that layout 1 does not have.
-NEW = ("lifecycles", "review_drafts", "viewed_files", "snoozes")
+NEW = (
+    *("lifecycles", "review_drafts", "viewed_files", "snoozes"),
+    *("forge_items", "slack", "graph_checkpoints", "project_usage"),
+)
 #: The tables that have the same columns in both layouts.
 SAME = (
     *("events", "seals", "tasks", "dependencies", "jobs", "runs", "evidence", "plans", "steps"),

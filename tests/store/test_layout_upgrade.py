@@ -69,6 +69,11 @@ def old(tmp_path: Path) -> Path:
     return tmp_path / "old" / "detent.db"
 
 
+def known_before(found: dict[str, Any]) -> dict[str, Any]:
+    """A picture without what the earlier layout did not have: the usage of projects."""
+    return {name: rows for name, rows in found.items() if name != "project_usage"}
+
+
 def opened(path: Path) -> SqliteStore:
     return SqliteStore(path, VirtualClock(START + 86_400_000_000))
 
@@ -83,7 +88,7 @@ def test_everything_is_as_before(new: Path, old: Path) -> None:
     assert upgraded is not None
     assert upgraded.events == len(before["log"])
     store = opened(old)
-    assert picture(store) == before
+    assert known_before(picture(store)) == known_before(before)
     with store.read() as view:
         assert [row.stream for row in view.outbox("hook", 10)] == ["s"]
         for stream in {event.stream for event in before["log"]}:
@@ -214,7 +219,7 @@ def test_it_continues_after_a_kill_at_any_point(new: Path, old: Path) -> None:
         kills, passage = kills + 1, 3 - passage
     assert kills >= 6
     store = opened(old)
-    assert picture(store) == before
+    assert known_before(picture(store)) == known_before(before)
     audit(store)
     store.close()
 

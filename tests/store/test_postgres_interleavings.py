@@ -33,6 +33,7 @@ NOTICED = {
     "limits-without-lock": "run under a limit of one",
     "chain-blocks-without-lock": "duplicate key value",
     "submission-without-its-lifecycle": "a task has the lifecycle that was removed",
+    "missed-root-is-awaited": "a writer was rolled back",
 }
 
 

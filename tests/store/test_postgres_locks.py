@@ -17,6 +17,7 @@ from detent.engine import Claimed, CommandRequest, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
+from detent.kernel.fair_shares import EQUAL
 from detent.store.port import WriteTransaction
 from detent.store.postgres.claims import Floors, LaneFilter
 from detent.store.postgres.connection import numbered
@@ -119,8 +120,8 @@ def test_cancels_reports_claims_and_beats_do_not_deadlock(postgres_url: str) -> 
         engines = [stack.enter_context(opened(postgres_url)) for _ in range(6)]
         crowd = Crowd(engines)
         together(*[partial(crowd.work, number, 60) for number in range(6)])
-        # On a busy machine a statement may wait longer than its limit; its caller tries again.
-        assert not [each for each in crowd.outcomes if each[1] == "broken"]
+        failed = {"unavailable", "broken", "version_conflict"}
+        assert not [each for each in crowd.outcomes if each[1] in failed]
         for done in (("report", "completed"), ("cancel", "cancelled"), ("claim", "some")):
             assert crowd.outcomes[done] >= 3, crowd.outcomes
         with beside(postgres_url) as connection:
@@ -173,6 +174,19 @@ def test_no_writer_waits_for_a_root_out_of_order(postgres_url: str) -> None:
             with pytest.raises(Refused) as caught, engine.store.write() as tx:
                 tx.dependents([first])
             assert caught.value.code == "version_conflict"
+
+
+def test_what_was_locked_is_not_looked_up_again(postgres_url: str) -> None:
+    """A second look would find a tree that came to depend on this one, and would wait for it."""
+    with opened(postgres_url) as engine, opened(postgres_url) as other:
+        first, second = submit_task(engine), submit_task(engine)
+        with engine.store.write() as tx, beside(postgres_url) as connection:
+            tx.lock([first], ())
+            depends = "INSERT INTO dependencies (task_id, depends_on) VALUES (%s, %s)"
+            connection.execute(depends, [second, first])
+            with other.store.write() as busy:
+                busy.lock([second], ())
+                tx.lock([first], ())
 
 
 def test_the_last_place_of_a_resource_is_taken_once(postgres_url: str) -> None:
@@ -366,7 +380,7 @@ def test_the_lowest_lanes_are_found_whatever_happened_before(
     fit = [each for each in plain if each[:2] == ("a", "p") and each[2] not in full]
     wanted = sorted(plain[each] for each in fit if each not in tried)[:most]
     for _ in range(2):
-        found = floors.lowest(most, lane_filter, tried)
+        found = floors.lowest(most, lane_filter, EQUAL, tried)
         assert len(set(found)) == len(found)
         assert [plain[each] for each in found] == wanted
         assert set(found) <= set(fit) - tried

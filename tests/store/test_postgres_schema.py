@@ -14,6 +14,7 @@ from detent.kernel import entities
 from detent.kernel.predicates import ENDED_JOB
 from detent.store import work_tables
 from detent.store.list_sql import COLUMNS
+from detent.store.migration_files import LAYOUT
 from detent.store.postgres import PostgresStore, schema, set_rows
 from detent.store.postgres.connection import Query, numbered
 from detent.store.postgres.locks import Lock
@@ -134,7 +135,7 @@ def empty(postgres_server: Cluster) -> Iterator[str]:
 
 def test_a_process_that_starts_during_a_migration_waits_for_it(empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as first, ThreadPoolExecutor(1) as pool:
-        schema.apply(first, empty, upto=schema.LAYOUT - 2)
+        schema.apply(first, empty, upto=LAYOUT - 2)
         with first.transaction():
             schema.apply(first, empty)
             second = pool.submit(lambda: PostgresStore(empty).close())
@@ -180,6 +181,10 @@ LEFT_OUT |= {"end_silent", "list_streams", "trim_commits"}
 #: Those of the earlier layout, which SQLite has too.
 LEFT_OUT |= {"events_after", "events_of_stream", "head", "version_of", "trim_events"}
 LEFT_OUT |= {"due_leases", "shift_leases"}
+#: It measures all rows of a project.
+LEFT_OUT |= {"stored_bytes"}
+#: Savepoints have no plan.
+LEFT_OUT |= {"before_roots", "unlock_roots"}
 
 #: A function in FROM is called once for each row; `(function(...)).*` calls it for each column.
 JOB = """

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from detent.engine import Claimed, Engine
+from detent.engine import engine as engine_module
 from detent.errors import Unavailable
 from detent.ids import new_id
 from detent.integrity.hash_chain import next_chain_block
@@ -84,6 +85,12 @@ def messages_of_a_report(proxy: Proxy, engine: Engine, direct: Engine) -> int:
     assert outcome(engine, completion(held)) == "completed"
     proxy.gate = pass_on
     return counted.count
+
+
+@pytest.fixture(autouse=True)
+def reads_limits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that every write has the same messages."""
+    monkeypatch.setattr(engine_module, "LIMITS_FRESH_S", 0.0)
 
 
 # ---- cut ---------------------------------------------------------------------------------------

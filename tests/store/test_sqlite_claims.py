@@ -10,13 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detent.kernel.entities import Job
+from detent.kernel.fair_shares import UNIT, Shares
 from detent.kernel.lane import lane_for, suits
 from detent.store.sqlite import SqliteStore, claims
 from detent.store.sqlite.writer import SqliteWriter
 from detent.store.types import Candidate, Changes, ClaimFilter, LeaseRow, NewJob, QueueRow
 from detent.testing.clock import START, VirtualClock
 
-INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
+INTENTS, PROJECTS = ("dig", "saw", "sow"), ("barn", "field", "yard")
+KEYS = ("ladder", "rope", "spade")
 
 
 @pytest.fixture
@@ -76,6 +78,12 @@ able = st.builds(
     paused_intents=some(INTENTS, most=1),
     paused_projects=some(PROJECTS, most=1),
     full_keys=some(KEYS),
+    shares=st.builds(
+        Shares,
+        now=st.just(5 * UNIT),
+        starts=st.dictionaries(st.sampled_from(PROJECTS), st.integers(5, 9).map(UNIT.__mul__)),
+        weights=st.dictionaries(st.sampled_from(PROJECTS), st.integers(1, 4)),
+    ),
 )
 
 
@@ -91,9 +99,16 @@ def expected(rows: list[QueueRow], claim_filter: ClaimFilter, limit: int) -> lis
         and row.concurrency_key not in claim_filter.full_keys
     ]
     fit.sort(key=lambda row: (row.rank, row.job_id))
-    return [Candidate(row.job_id, row.intent, row.project, row.concurrency_key) for row in fit][
-        :limit
-    ]
+    waiting = {name: [row for row in fit if row.project == name] for name in PROJECTS}
+    first = {name: rows[0].rank for name, rows in waiting.items() if rows}
+    shares, taken = claim_filter.shares, list[QueueRow]()
+    at = {name: shares.start(name) for name in first}
+    while len(taken) < limit and any(waiting.values()):
+        have = [name for name, rows in waiting.items() if rows]
+        name = min(have, key=lambda name: (at[name], first[name], name))
+        taken.append(waiting[name].pop(0))
+        at[name] += shares.cost(name)
+    return [Candidate(row.job_id, row.intent, row.project, row.concurrency_key) for row in taken]
 
 
 @settings(
@@ -133,7 +148,9 @@ def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStor
 # ---- however much there is -------------------------------------------------------------------
 
 
-def steps(tx: SqliteWriter, claim_filter: ClaimFilter) -> int:
+def steps(
+    tx: SqliteWriter, claim_filter: ClaimFilter, *, limit: int = 10, expected: int = 1
+) -> int:
     """How many instructions of SQLite's machine a claim takes, in tens."""
     taken = 0
 
@@ -145,10 +162,11 @@ def steps(tx: SqliteWriter, claim_filter: ClaimFilter) -> int:
     database = tx._connection._db
     database.set_progress_handler(count, 10)
     try:
-        found = tx.claimable(claim_filter, 10, START)
+        found = tx.claimable(claim_filter, limit, START)
     finally:
         database.set_progress_handler(None)
-    assert [each.job_id for each in found] == ["mine"]
+    assert [each.job_id for each in found if each.project == "barn"] == ["mine"]
+    assert len(found) == expected
     return taken
 
 
@@ -158,16 +176,19 @@ def with_others(
     other: QueueRow,
     claim_filter: ClaimFilter,
     key: str | None = None,
+    expected: int = 1,
 ) -> int:
     """The steps of a claim that finds one job behind `count` others."""
     mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key, "dig")
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:
         tx.save(queued([mine, *others]))
-        return steps(tx, claim_filter)
+        return steps(tx, claim_filter, expected=expected)
 
 
 OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None, "saw")
+#: Shares with which the first job is that of the project `barn`.
+BEHIND = Shares(UNIT, {f"p{at:04}": 2 * UNIT for at in range(1_000)})
 
 
 @pytest.mark.parametrize(
@@ -201,6 +222,31 @@ def test_a_claim_does_not_walk_past_what_it_must_leave(
             with_others(store, count, other, claim_filter, key) for count in (1_000, 10_000)
         )
         assert many < few * 1.5 + 10
+
+
+def test_a_claim_reads_as_much_beside_a_large_project(store: SqliteStore) -> None:
+    """The shares of both projects, however many jobs the other has."""
+    few, many = (
+        with_others(store, count, OTHER, ClaimFilter(), expected=10) for count in (1_000, 10_000)
+    )
+    assert many < few * 1.2 + 10
+
+
+def test_a_claim_among_many_projects_reads_few_of_their_jobs(store: SqliteStore) -> None:
+    """One step for each project, and as many jobs as are claimed."""
+    taken = []
+    for jobs in (1, 20):
+        rows = [
+            QueueRow(f"{at:04}-{number}", "root", f"p{at:04}", "dig", at, 0, None, "dig")
+            for at in range(1_000)
+            for number in range(jobs)
+        ]
+        mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, None, "dig")
+        with undone(store) as tx:
+            tx.save(queued([mine, *rows]))
+            taken.append(steps(tx, ClaimFilter(shares=BEHIND), limit=1))
+    few, many = taken
+    assert many < few * 1.2 + 10
 
 
 def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteStore) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import detent
+from detent.engine import engine
 from detent.engine.engine import Engine
 from detent.gateway import auth, operation_dispatcher
 from tests.gateway.installation import installed
@@ -84,6 +85,7 @@ def test_a_submission_passes_no_more_files_and_frames_than_this(
     monkeypatch.setattr(Engine, "_commit_once", committed)
     for module in (auth, operation_dispatcher):
         monkeypatch.setattr(module, "FRESH_S", 600.0)
+    monkeypatch.setattr(engine, "LIMITS_FRESH_S", 600.0)
     with traced() as trace, installed(tmp_path, store_url=url) as gateway:
         client = gateway.client()
         for _ in range(3):  # what is done once, as the lookup of a token, is done

@@ -296,3 +296,27 @@ def test_what_earlier_steps_give_may_be_missing_from_the_input_of_a_step(core: C
             with pytest.raises(Invalid) as refused:
                 submit_plan(core, items, {**rest, "input": given})
             assert str(refused.value.field).startswith("options.plan.steps[1].input.")
+
+
+def test_the_schema_has_the_defaults_that_are_no_secrets() -> None:
+    def deploy(
+        version: str,
+        where: Literal["staging", "production"] = "staging",
+        dry: bool = False,
+        replicas: int = 3,
+        token: str = "from the environment",
+        note: str | None = None,
+    ) -> None: ...
+
+    schema = Parameters(deploy).schema()
+    assert schema is not None
+    defaults = {name: each.get("default") for name, each in schema["properties"].items()}
+    assert defaults == {
+        "version": None,
+        "where": "staging",
+        "dry": False,
+        "replicas": 3,
+        "token": None,
+        "note": None,
+    }
+    assert schema["required"] == ["version"]

@@ -241,7 +241,7 @@ def test_a_given_server_is_used_and_left_running(
         assert one(url, "SHOW application_name") == "given"
     assert not (directory / "unused").exists()
     assert one(server.url("here"), "SELECT current_database()::text") == "here"
-    cluster.drop_database("here")
+    server.drop_database("here")
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(url)
 

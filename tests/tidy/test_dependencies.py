@@ -52,10 +52,29 @@ def test_an_import_that_is_not_declared_is_seen(tmp_path: Path) -> None:
     assert found == "one.py imports hypothesis, which pyproject.toml does not name"
 
 
-@pytest.mark.parametrize("licence", ["GPL-3.0-only", "Proprietary", "unknown"])
+@pytest.mark.parametrize(
+    "licence", ["GPL-3.0-only", "Proprietary", "unknown", "MIT AND GPL-2.0-only", "AGPL-3.0, MIT"]
+)
 def test_a_licence_that_asks_more_is_seen(licence: str) -> None:
     assert [*dependencies.licence_problems({"one": licence, "two": "MIT"})] == [
         f"one has the licence {licence!r}"
+    ]
+
+
+@pytest.mark.parametrize("licence", ["GPL-2.0-only OR MIT", "MPL-2.0 AND (Apache-2.0 OR MIT)"])
+def test_one_choice_of_a_licence_is_enough(licence: str) -> None:
+    assert dependencies.is_allowed(licence)
+
+
+def test_what_is_in_the_dashboard_has_a_licence_and_its_text() -> None:
+    notices = f"one\n\ntext\n\n{'-' * 80}\n\ntwo\n\ntext\n"
+    packages = {name: {"license": "MIT"} for name in ("one", "two")}
+    assert [*dependencies.bundled_problems(packages, notices)] == []
+    packages |= {"two": {"license": "GPL-3.0"}, "three": {}}
+    assert [*dependencies.bundled_problems(packages, notices)] == [
+        "two, which is in the dashboard, has the licence 'GPL-3.0'",
+        "three, which is in the dashboard, has the licence 'unknown'",
+        "licences.txt of the dashboard has no licence of three",
     ]
 
 

@@ -1,15 +1,15 @@
-"""Worker processes to be killed: `python -m tests.worker.fleet DIRECTORY NAME LEASE_MS [URL]`.
+"""Worker processes to be killed, forked by a process that has imported everything already.
 
 Handlers append a line to a file outside the store when they begin and when they end.
 """
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ SETTINGS: dict[str, Any] = {
 MARKS = "marks"
 #: The file that lets every step end; with the name of a step, that one.
 GO = "go"
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__, "detent.store.postgres.store"])
 
 
 def mark(directory: Path, *words: str) -> None:
@@ -58,7 +60,7 @@ def app_of(directory: Path) -> App:
     def step(run: Run, name: str) -> str:
         mark(directory, "begin", name)
         while not any((directory / each).exists() for each in (f"{GO}-{name}", GO)):
-            time.sleep(0.005)
+            time.sleep(0.02)
         mark(directory, "end", name)
         return name
 
@@ -79,46 +81,43 @@ class Fleet:
     """Processes by worker name."""
 
     def __init__(self, directory: Path, url: str, lease_ms: int) -> None:
-        self.directory = directory
-        self.arguments = [str(lease_ms), *filter(None, [url])]
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.directory, self.url, self.lease_ms = directory, url, lease_ms
+        self.processes: dict[str, ForkServerProcess] = {}
         self.made = 0
 
     def start(self) -> str:
         self.made += 1
         name = f"w{self.made}"
-        self.processes[name] = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tests.worker.fleet", str(self.directory), name),
-                *self.arguments,
-            ]
-        )
+        arguments = (self.directory, name, self.lease_ms, self.url)
+        self.processes[name] = FORKS.Process(target=main, args=arguments)
+        self.processes[name].start()
         return name
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
 
     def refill(self, size: int) -> None:
         """Replace those that have died."""
         for name, process in list(self.processes.items()):
-            if process.poll() is not None:
+            if not process.is_alive():
                 del self.processes[name]
         while len(self.processes) < size:
             self.start()
 
     def stop(self) -> None:
         for process in self.processes.values():
-            process.send_signal(signal.SIGTERM)
+            process.terminate()
         for process in self.processes.values():
-            process.wait(DEADLINE_S)
+            process.join(DEADLINE_S)
+            assert process.exitcode is not None
 
     def begun(self) -> Counter[str]:
         return Counter(words[1] for words in marks(self.directory) if words[0] == "begin")
 
 
-def main(directory: Path, name: str, lease_ms: int, url: str = "") -> None:
+def main(directory: Path, name: str, lease_ms: int, url: str) -> None:
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     with installation(directory, url, lease_ms=lease_ms, audited=False, **SETTINGS) as core:
@@ -126,7 +125,3 @@ def main(directory: Path, name: str, lease_ms: int, url: str = "") -> None:
         worker.start()
         stopped.wait()
         worker.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

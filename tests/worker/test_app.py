@@ -210,11 +210,24 @@ def test_a_handler_that_cannot_be_called_is_refused_at_import(function: Any, tex
         ({"capabilities_required": "gpu"}, "capabilities_required"),
         ({"max_parallel_steps": 0}, "max_parallel_steps must be"),
         ({"max_retries": "many"}, "max_retries must be"),
+        ({"max_budget_usd": 0}, "max_budget_usd must be more than 0 dollars"),
     ],
 )
 def test_options_are_checked_at_import(options: dict[str, Any], text: str) -> None:
     with pytest.raises(Invalid, match=text):
         App().intent("work", **options)(lambda a: None)
+
+
+def test_a_budget_of_the_intent_is_that_of_its_tasks() -> None:
+    app = App()
+
+    @app.intent("spend", max_budget_usd=0.5)
+    def spend() -> None: ...
+
+    h = Harness(app)
+    given: tuple[dict[str, Any], ...] = ({}, {"max_budget_usd": 2})
+    tasks = [h.submit("spend", lifecycle="review", **each).task() for each in given]
+    assert [task and task.budget for task in tasks] == [500_000, 2_000_000]
 
 
 def test_an_intent_and_a_critic_are_registered_once() -> None:

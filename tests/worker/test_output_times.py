@@ -77,3 +77,12 @@ def test_times_that_cannot_be_are_ignored() -> None:
     times = OutputTimes(RECORD.pack(0, -5) + RECORD.pack(0, LATEST) + RECORD.pack(-9, 7))
     assert times.at(3) == 7
     assert OutputTimes(b"").at(0) is None
+
+
+def test_the_times_of_the_lines_of_a_part() -> None:
+    times = OutputTimes(RECORD.pack(0, 10) + RECORD.pack(8, 20) + RECORD.pack(12, 30))
+    data = b"one\ntwo\nthree\nfour"
+    assert list(times.of_lines(data, 0)) == [(0, 10), (2, 20), (3, 30)]
+    assert list(times.of_lines(data[4:], 4)) == [(0, 10), (1, 20), (2, 30)]
+    assert list(times.of_lines(data[:8], 0)) == [(0, 10)]
+    assert list(OutputTimes(b"").of_lines(data, 0)) == []

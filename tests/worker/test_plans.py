@@ -13,6 +13,7 @@ from detent.app.step_result import StepResult
 from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
+from detent.operations.why_job import own_name
 from detent.testing.harness import Harness
 from tests.worker.waiting import steps
 
@@ -20,6 +21,32 @@ S = 1_000_000
 
 
 # ---- branches and edges ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["by a planner", "in the submission"])
+def test_a_step_holds_the_resource_that_its_intent_requires(planned: bool) -> None:
+    app = App()
+    held: list[str] = []
+
+    @app.intent("call", capabilities_required=["phone"], label_selector={"zone": "eu"})
+    def call(run: Run) -> None:
+        held.append(run.resource or "")
+
+    steps = [
+        PlanStep("inherits", "call"),
+        PlanStep("other zone", "call", label_selector={"zone": "us"}),
+    ]
+    if planned:
+        app.planner("calls")(lambda _: steps)
+    else:
+        app.plan("calls", steps)
+    h = Harness(app)
+    h.resource("eu-1", capabilities=["phone"], labels={"zone": "eu"})
+    h.resource("us-1", capabilities=["phone"], labels={"zone": "us"})
+    handle = h.submit("calls")
+    h.drain(advance=True)
+    handle.result()
+    assert sorted(held) == ["eu-1", "us-1"]
 
 
 def test_results_flow_along_the_edges() -> None:
@@ -196,6 +223,25 @@ def test_checkpoints_of_two_steps_of_one_intent_are_kept_apart() -> None:
     handle = h.submit("two")
     h.drain(advance=True)
     assert handle.result(timeout=0) == {"a": 1, "b": 2}
+
+
+def test_why_names_a_wait_as_its_handler_does() -> None:
+    app = App()
+
+    @app.intent("work")
+    def work(run: Run, name: str) -> str:
+        run.sleep(60, "night/window")
+        return name
+
+    app.plan("one", [step("a")])
+    h = Harness(app)
+    handle = h.submit("one")
+    h.drain()
+    with h.store.read() as view:
+        (wait,) = view.waits([handle.job_id])
+    assert wait.name.startswith("a~")
+    assert own_name(wait) == "night/window"
+    assert own_name(wait._replace(step=None)) == wait.name
 
 
 # ---- critics --------------------------------------------------------------------------------

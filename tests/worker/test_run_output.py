@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from detent import redaction
 from detent.app.app import App
 from detent.app.async_run_context import AsyncRun
 from detent.app.run_context import Run
@@ -21,6 +24,13 @@ from detent.store.memory import MemoryStore
 from detent.worker.output_uploader import OutputUploader
 from detent.worker.run_files import RunFiles
 from tests.worker.waiting import DEADLINE_S, until, working
+
+
+@pytest.fixture(autouse=True)
+def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may be the beginning of a secret is buffered: secrets of other tests are forgotten."""
+    monkeypatch.setattr(redaction, "_values", set())
+    monkeypatch.setattr(redaction, "_pattern", redaction.SECRET_FORM)
 
 
 def python(code: str) -> list[str]:
@@ -252,7 +262,7 @@ def test_text_is_never_cut_within_a_letter(tmp_path: Path) -> None:
     text, offset = "", 0
     for byte in whole:
         files.write(bytes([byte]))
-        more, offset = read_output(store, tmp_path, "r", offset)
-        assert "\ufffd" not in more
-        text += more
+        more = read_output(store, tmp_path, "r", offset)
+        text += more.decode()
+        offset += len(more)
     assert (text, offset) == (whole.decode(), len(whole))

@@ -30,12 +30,14 @@ DEADLINE_S = 90.0
 def until(condition: Callable[[], Any], what: str = "it") -> Any:
     """Wait until the condition is true, and return its value. Fails after the deadline."""
     end_s = time.monotonic() + DEADLINE_S
+    pause_s = 0.005
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < end_s, f"{what} did not happen within {DEADLINE_S} s"
-        time.sleep(0.005)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, 0.05)  # what takes long is not asked for all the time
 
 
 @contextmanager

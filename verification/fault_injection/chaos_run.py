@@ -103,6 +103,8 @@ class ChaosRun:
         #: What the log contained so far, and up to which position.
         self._logged: Counter[str] = Counter()
         self._looked = 0
+        #: The end of the log when readers last had to have all of it. A timer may add to it later.
+        self._head = 0
         self._stack = ExitStack()
         self.server = None if plan.store == SQLITE else self._serve()
         url = "" if self.server is None else self.server.create_database("faults")
@@ -249,8 +251,8 @@ class ChaosRun:
     def _unread(self, core: Core) -> int:
         """How many events readers of the log have still to get, all together."""
         log, wanted = log_in(core.store), log_in(core.store, receiver.EVENTS)
-        head = log.positions[-1] if log.positions else 0
-        left = sum(len(log.between(each.cursor, head)) for each in self.readers.all)
+        self._head = log.positions[-1] if log.positions else 0
+        left = sum(len(log.between(each.cursor, self._head)) for each in self.readers.all)
         return left + len({*wanted.events} - {each.event for each in [*self.receiver.messages]})
 
     def _is_read(self, core: Core, left: int) -> bool:
@@ -270,7 +272,7 @@ class ChaosRun:
             self.report.problems += collected_results.judge(
                 core.store, self.environment.effects, history
             )
-            self.report.problems += self.readers.problems(log_in(core.store))
+            self.report.problems += self.readers.problems(log_in(core.store), self._head)
             checked, offences = follow([traces_in(core.store)])
             self.report.problems += offences
             wanted = log_in(core.store, receiver.EVENTS)

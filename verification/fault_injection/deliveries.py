@@ -58,15 +58,21 @@ def log_of(events: Iterable[Event]) -> Log:
     return Log(found, [each.position for each in found])
 
 
-def reader_problems(name: str, connections: Sequence[Connection], log: Log) -> list[str]:
-    """P7: everything that a reader was not given as the log has it."""
+def reader_problems(
+    name: str, connections: Sequence[Connection], log: Log, head: int | None = None
+) -> list[str]:
+    """P7: everything that a reader was not given as the log has it.
+
+    `head` is the position that the reader must have reached; by default the end of the log.
+    """
     found = [
         *_gap_problems(connections),
         *(each for one in connections for each in _connection_problems(one, log)),
     ]
     last = connections[-1].cursor if connections else 0
-    if log.positions and last < log.positions[-1]:
-        found.append(f"the log ends at {log.positions[-1]}, and it was given up to {last}")
+    wanted = head if head is not None else max(log.positions, default=0)
+    if last < wanted:
+        found.append(f"the log ends at {wanted}, and it was given up to {last}")
     return [f"P7: {name}: {each}" for each in found[:MAX_PROBLEMS]]
 
 

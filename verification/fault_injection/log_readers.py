@@ -80,8 +80,8 @@ class Reader(ABC):
         if self._thread.is_alive():
             self._thread.join()
 
-    def problems(self, log: Log) -> list[str]:
-        return deliveries.reader_problems(self.name, self.connections, log)
+    def problems(self, log: Log, head: int | None = None) -> list[str]:
+        return deliveries.reader_problems(self.name, self.connections, log, head)
 
     def _loop(self) -> None:
         while not self.ending.is_set():
@@ -217,8 +217,8 @@ class Readers:
     def counts(self) -> Counter[str]:
         return sum((Counter(dict(each.counts)) for each in self.all), Counter())
 
-    def problems(self, log: Log) -> list[str]:
-        return [each for reader in self.all for each in reader.problems(log)]
+    def problems(self, log: Log, head: int | None = None) -> list[str]:
+        return [each for reader in self.all for each in reader.problems(log, head)]
 
 
 class FaultCellReaders(Readers):

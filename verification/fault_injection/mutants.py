@@ -21,8 +21,8 @@ from detent.errors import Unavailable
 from detent.gateway import auth
 from detent.gateway.feed_hub import FeedHub
 from detent.ids import new_id
-from detent.integrations import webhook_dispatcher
-from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.integrations.webhooks import webhook_dispatcher
+from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.keeper import scheduler
 from detent.kernel import commands as c
 from detent.operations import schedules as operations

@@ -36,7 +36,7 @@ STEPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much of each part: as much as a night allows, or as little as shows that it works."""
+    """How much of each part: about an hour in all, or as little as shows that it works."""
 
     seeds: int
     actions: tuple[Action, ...]
@@ -53,7 +53,7 @@ class Size:
     rows: int
 
     def share(self, share: float) -> "Size":
-        """The same with only this share of what is counted, and at least one of each."""
+        """The same with this share of what is counted, and at least one of each."""
         counted = (
             "stops",
             "races",
@@ -68,8 +68,21 @@ class Size:
         return replace(self, **counts, soak_minutes=self.soak_minutes * share)
 
 
+#: What `./dev faults` runs in about an hour on two cores.
 FULL = Size(
-    3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600, 1_000_000, 1_000_000
+    seeds=3,
+    actions=(*Action,),
+    stops=200,
+    races=10_000,
+    images=20_000,
+    jobs=300,
+    faults=200,
+    steps=1_000_000,
+    soak_minutes=5.0,
+    interleavings=400,
+    freezes=60,
+    commits=100_000,
+    rows=1_000_000,
 )
 QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300, 1_000)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from detent.store.migration_files import LAYOUT
 from detent.store.postgres import schema, writer
 from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Query
@@ -140,6 +141,11 @@ def submission_without_its_lifecycle() -> Patches:
     yield patch.object(writer, "share_names", unlocked)
 
 
+def missed_root_is_awaited() -> Patches:
+    """A writer that missed a root waits for it, though it has locked others that come later."""
+    yield _replaced("unlock_roots", b"ROLLBACK TO SAVEPOINT roots", b"SAVEPOINT roots")
+
+
 #: The scenario that notices each.
 NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     heartbeat_of_any_worker: "leases",
@@ -158,6 +164,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     limits_without_lock: "limits",
     chain_blocks_without_lock: "hash-chain-growth",
     submission_without_its_lifecycle: "removal",
+    missed_root_is_awaited: "endings",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
@@ -200,7 +207,7 @@ def _both_lease_statements(old: bytes, new: bytes) -> Patches:
 
 def _migrated(*texts: str) -> Any:
     """New databases have a function with another text."""
-    layout = schema.MIGRATIONS[schema.LAYOUT - 1]
+    layout = schema.MIGRATIONS[LAYOUT - 1]
     text = layout.text
     for old, new in zip(texts[::2], texts[1::2], strict=True):
         if old not in text:

@@ -238,6 +238,31 @@ def trees(scene: Scene) -> Script:
     return Script([partial(canceller.do, c.CancelTask(top.task_id)), take, *works], bool)
 
 
+def endings(scene: Scene) -> Script:
+    """Every writer cancels a task twice; another task, with a later id, depends on it.
+
+    When a task ends, its row moves to another table, where a writer that waits for it misses it.
+    """
+    intent = scene.direct.intent
+    first = c.SubmitTask(new_id(), "p", "board", intent, "cli", queue=True)
+    after = c.SubmitTask(
+        new_id(), "p", "board", intent, "cli", queue=True, depends_on=(first.task_id,)
+    )
+    for each in (first, after):
+        scene.direct.do(each)
+
+    def work(hand: Hand) -> None:
+        for _ in range(2):
+            hand.do(c.CancelTask(first.task_id))
+
+    def check() -> None:
+        answers = [answer for hand in scene.hands for answer in hand.answers]
+        lost = [each for each in answers if getattr(each, "code", "") == "unavailable"]
+        scene.expect(not lost, f"a writer was rolled back: {lost}")
+
+    return Script([partial(work, hand) for hand in scene.hands], check)
+
+
 def hash_chain_growth(scene: Scene) -> Script:
     """Two processes extend the hash chain while others append to the log."""
 
@@ -406,7 +431,7 @@ def claimable(hand: Hand) -> set[str]:
 SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
     for each in (
-        *(same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth),
-        *(one_stream, stale_version, later_arrivals, deletion, sets, removal),
+        *(same_key, claims, named_rows, limits, leases, arrivals, trees, endings),
+        *(hash_chain_growth, one_stream, stale_version, later_arrivals, deletion, sets, removal),
     )
 }

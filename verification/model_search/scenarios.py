@@ -180,6 +180,7 @@ def late(worker: int, hand: Hand) -> tuple[Action, ...]:
         c.RecordCheckpoint(grant, "late"),
         c.BeginEffect(grant, "late", "ask"),
         c.SuspendRun(grant, run_id, "late", "question"),
+        c.RequestPermission(grant, run_id, "late"),
         c.TimeOutRun(grant, run_id),
         c.FailRun(grant, run_id, "error", "late"),
         c.ChargeRun(grant, run_id, 1),

@@ -10,11 +10,12 @@ from verification.simulation import MUTANTS, simulate
 @click.option("--seeds", default=1, show_default=True, help="How many seeds, one after the other.")
 @click.option("--steps", default=2_000, show_default=True, help="Steps of each run.")
 @click.option("--mutant", type=click.Choice(sorted(MUTANTS)), help="Run a broken variant.")
-def main(seed: int, seeds: int, steps: int, mutant: str | None) -> None:
+@click.option("--variants", is_flag=True, help="Let a client choose between variants of tasks.")
+def main(seed: int, seeds: int, steps: int, mutant: str | None, variants: bool) -> None:
     """Simulate the engine on SQLite: a seed is a run, and the same seed is the same run."""
     failed = False
     for each in range(seed, seed + seeds):
-        outcome = simulate(each, steps, mutant)
+        outcome = simulate(each, steps, mutant, variants=variants)
         click.echo("\n".join(outcome.lines()))
         failed = failed or outcome.found is not None
     raise SystemExit(failed)

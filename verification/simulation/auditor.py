@@ -16,13 +16,14 @@ from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.entities import Resource
 from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
 from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
 from detent.store.types import LoggedEvent
 from detent.task_lifecycles import SHIPPED
-from verification import settlement
+from verification import settlement, variant_choices
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_reported, wrongly_refused
 from verification.simulation.injected_faults import Violation
@@ -45,7 +46,7 @@ UNKNOWN = object()
 COUNTED = frozenset(
     {
         *(e.WaitBegun, e.WaitCompleted, e.WaitEnded, e.JobFailed),
-        *(e.SubtaskDismissed, e.SubtaskHandled),
+        *(e.SubtaskDismissed, e.SubtaskHandled, e.VariantChosen),
     }
 )
 
@@ -288,6 +289,8 @@ class Auditor:
         self._fold(act.records)
         found = next(settlement.flaws(before, self.world, act.command, act.records), None)
         _check(found is None, "settled:", found, "by", act.command)
+        found = next(variant_choices.flaws(before, self.world, act.records), None)
+        _check(found is None, "variants:", found, "by", act.command)
         concerned = {**concerned, **self._concerned(act)}
         after = part_of(self.world, concerned)
         kept = keep(witnesses, act.command, act.records)
@@ -311,6 +314,8 @@ class Auditor:
             self.counts["budgets raised"] += event.outcome == "raised"
         elif isinstance(event, e.JobFailed):
             self.counts["budgets spent"] += event.error_class == "budget"
+        elif isinstance(event, e.VariantChosen):
+            self.counts["variants chosen"] += 1
         else:
             handled = isinstance(event, e.SubtaskHandled)
             self.counts["outcomes handled" if handled else "dismissals"] += 1
@@ -376,6 +381,15 @@ class Auditor:
         in_use = {each.id: each.in_use for each in view.resources()}
         recorded = self.plans.in_use()
         _check(in_use == recorded, "resources: in use are", in_use, ", booked", recorded)
+        health = {each.id: health_of(each) for each in view.resources() if each.service}
+        known = self.plans.providers.rows()
+        _check(health == known, "providers: the rows say", health, ", recorded are", known)
+
+
+def health_of(resource: Resource) -> tuple[int, int, int]:
+    """What is recorded about a provider too."""
+    health = resource.health
+    return health.limited_until, health.failures, health.open_until
 
 
 def subjects(command: c.Command) -> Iterator[str]:

@@ -13,6 +13,7 @@ from detent.kernel.commands.limit_commands import EndLimit, EndPause
 from detent.operations import schedules, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import OWNER
+from detent.operations.why_reason import WhyContext
 from detent.store.types import Query
 from detent.testing.clock import VirtualClock
 from verification.settlement import failed
@@ -51,7 +52,8 @@ def end_in_peace(
     for each in cast:
         each.process.restart()
     with auditor.store.write() as tx:
-        tx.put_rows("resources", RESOURCES)  # none is drained any more
+        tx.put_rows("resources", RESOURCES)  # none is drained or limited any more
+    auditor.plans.providers.forget()
     _end_limits(auditor, workers[0])
     _end_schedules(auditor, clock, keepers)
     _work_off(auditor, clock, workers, keepers)
@@ -227,7 +229,7 @@ def _everything_explained(auditor: Auditor) -> None:
     """Work that has not ended says why."""
     tasks = [task for task in auditor.world.tasks.values() if task.state not in ENDED]
     with auditor.store.read() as view:
-        look = why_reasons.WhyContext(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
+        look = WhyContext(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
         for task in tasks[-MAX_ASKED:]:
             if not why_reasons.why(look, task)["reasons"]:
                 raise Violation(f"why: {task.id} is {task.state}, and there is no reason")

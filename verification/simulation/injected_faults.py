@@ -96,7 +96,7 @@ class FaultyStore:
         self.now = 0
         self._reading: Any = None
         self.url, self.parallel_writes = store.url, store.parallel_writes
-        self.blobs, self.outputs = store.blobs, store.outputs
+        self.blobs, self.outputs, self.replica = store.blobs, store.outputs, store.replica
 
     def begin(self) -> None:
         self._first = True

@@ -25,6 +25,7 @@ from detent.kernel.decide.timers import reclaim_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run
 from detent.kernel.evolve.table import CHANGES, next_state
+from detent.kernel.fair_shares import EQUAL
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import WAITING_JOB
 from detent.kernel.world import World
@@ -34,6 +35,7 @@ from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_time import TIME
 from verification.simulation.mutants_unseen import UNSEEN
+from verification.simulation.mutants_variants import VARIANTS
 
 Patches = Iterator[Any]
 HELD, HELD_RUN = guards.held, guards.held_run
@@ -90,7 +92,7 @@ def claim_without_lock() -> Patches:
 
     def claim(self: Engine, ask: ClaimRequest) -> list[Claimed]:
         with self.store.write() as tx:
-            chosen = claims._choose(tx, ask, ConcurrencyLimits(tx, ask.worker))
+            chosen = claims._choose(tx, ask, ConcurrencyLimits(tx, ask.worker), EQUAL)
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, LoadRequest(commands))
         return self.transaction(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
@@ -245,8 +247,13 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *PLANS,
         *TIME,
         *LIMITS,
+        *VARIANTS,
     )
 }
+
+
+#: The mutants that only a run with variants can catch.
+NEED_VARIANTS = frozenset(each.__name__.replace("_", "-") for each in VARIANTS)
 
 
 @contextmanager

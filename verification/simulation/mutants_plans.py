@@ -6,13 +6,22 @@ from typing import Any
 from unittest.mock import patch
 
 from detent.engine import changeset, due_timers, loader
-from detent.kernel import budget_reservation, critic, plan, plan_progress, plan_steps
+from detent.kernel import (
+    budget_reservation,
+    critic,
+    plan,
+    plan_progress,
+    plan_steps,
+    provider_health,
+)
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import HANDLERS, edit, plans, worker_reports
 from detent.kernel.draft import Draft
-from detent.kernel.entities import Step
+from detent.kernel.entities import Resource, Step
+from detent.kernel.entity_store import EntityStore
 from detent.kernel.evolve.table import CHANGES
+from detent.kernel.resource_matching import candidates
 from detent.kernel.world import World
 from detent.store.port import ReadTransaction
 from verification.simulation.mutants_unseen import unfenced
@@ -57,6 +66,39 @@ def switch_goes_back() -> Patches:
     """The resource that has failed a step is not kept in mind."""
     forgets = {e.StepSwitchingResource: lambda step, *_: step}
     yield patch.dict(CHANGES, forgets)
+
+
+# ---- providers -------------------------------------------------------------------------------
+
+
+def breaker_never_closes() -> Patches:
+    """A service that answers again stays half-open."""
+    yield patch.object(provider_health, "closed", lambda health: health)
+
+
+def half_open_breaker_admits_all() -> Patches:
+    """After 30 minutes every step may try the service."""
+    yield patch.object(EntityStore, "users_of", lambda *_: 0)
+
+
+def switch_ignores_the_intent() -> Patches:
+    """A step changes its provider at a rate limit although its intent forbids it."""
+
+    def fitting(draft: Draft, planned: plan.PlanStep, step: Step) -> tuple[Resource, ...]:
+        return candidates(planned, step.avoid, draft.known_resources())
+
+    yield patch.object(plan_steps, "fitting_resources", fitting)
+
+
+def limited_provider_is_used() -> Patches:
+    """A provider is used although its rate limit holds."""
+    state_of = provider_health.state_of
+
+    def limit_is_over(resource: Resource, now: int) -> provider_health.State:
+        health = resource.health._replace(limited_until=0)
+        return state_of(resource._replace(health=health), now)
+
+    yield patch.object(provider_health, "state_of", limit_is_over)
 
 
 # ---- plans -----------------------------------------------------------------------------------
@@ -179,5 +221,7 @@ PLANS = (
     *(critic_retries_without_limit, sleeping_step_is_taken_up, start_is_not_fenced),
     *(finished_plan_is_not_ended, parents_are_not_charged, claim_ignores_budget),
     *(step_ignores_budget, raised_budget_wakes_no_job, run_over_budget_stops_late),
+    *(breaker_never_closes, half_open_breaker_admits_all, switch_ignores_the_intent),
+    limited_provider_is_used,
     *(budget_ignores_new_subtasks, claim_ignores_what_steps_need, unknown_critic_accepts),
 )

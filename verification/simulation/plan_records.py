@@ -10,6 +10,7 @@ from typing import Any
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from verification.simulation.provider_records import ProviderRecords
 
 LOCAL = "local"
 MAX_REPLANS = 3
@@ -20,6 +21,8 @@ AFTER = {
     "switch_resource": "step_failed_resource",
     "needs_user": "step_needs_user",
 }
+#: What a step does that changes its provider at a rate limit.
+SWITCHED = "step_failed_resource"
 #: The default verdict on a run that failed.
 BY_CLASS: Mapping[str | None, str] = {
     None: "accept",
@@ -73,6 +76,10 @@ class PlanRecords:
     runs: dict[str, tuple[str, str]] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    providers: ProviderRecords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.providers = ProviderRecords(self.resources, counts=self.counts)
 
     # -- the critic ------------------------------------------------------------------------
 
@@ -87,6 +94,8 @@ class PlanRecords:
         word = command.decision or BY_CLASS.get(kind)
         wanted = self._after(plan.steps[name], word, kind)
         found = next((r.event.name for r in records if _of_step(r, job_id, name)), None)
+        if found == SWITCHED and wanted == AFTER["retry"] and kind == "rate_limit":
+            wanted = self._after_limit(plan.steps[name])
         if found != wanted:
             return f"{word} on {name} of {job_id} led to {found}, not to {wanted}"
         self.counts["critic rejects"] += word != "accept"
@@ -102,6 +111,10 @@ class PlanRecords:
             return "step_failed_fatal"
         return AFTER.get(word or "", "step_failed_fatal")
 
+    def _after_limit(self, step: StepRecord) -> str:
+        """At a rate limit a step may change its provider, if its plan allows that."""
+        return SWITCHED if step.planned.get("switch_provider") else AFTER["retry"]
+
     # -- events ----------------------------------------------------------------------------
 
     def note(self, record: e.Record) -> str | None:
@@ -115,9 +128,9 @@ class PlanRecords:
         if job_id not in self.plans:
             return None
         if event.level == "step":
-            return self._step(job_id, name, event)
+            return self._step(job_id, name, event, record.at)
         if event.level == "run":
-            return self._run(job_id, name, event)
+            return self._run(job_id, name, event, record.at)
         if isinstance(event, e.ReplanRequested):
             self.counts["replans"] += 1
             self.plans[job_id].replans += 1
@@ -141,6 +154,7 @@ class PlanRecords:
             if step.work == before[name].work
         }
         self.counts["steps kept"] += len(kept)
+        self.providers.begin_plan(job_id)
         for name in event.carried:
             plan.steps[name].ended = "succeeded"
         still = [each for each in self.held if each[0] == job_id]
@@ -150,12 +164,12 @@ class PlanRecords:
             return f"{job_id} keeps {set(event.carried)} of its former plan, done are {kept}"
         return None
 
-    def _step(self, job_id: str, name: str, event: e.Event) -> str | None:
+    def _step(self, job_id: str, name: str, event: e.Event, at: int) -> str | None:
         step = self.plans[job_id].steps[name]
         if isinstance(event, e.StepLeased | e.StepRunning):
             first, step.begun = not step.begun, True
             early = self._too_early(job_id, name) if first else None
-            return early or self._hold(job_id, name, event.resource)
+            return early or self._hold(job_id, name, event.resource, at)
         if isinstance(event, FREEING):
             self._free(job_id, name)
         if isinstance(event, e.StepSucceeded | e.StepFailed):
@@ -170,19 +184,20 @@ class PlanRecords:
             step.begun = False
         return None
 
-    def _run(self, job_id: str, run_id: str, event: e.Event) -> str | None:
+    def _run(self, job_id: str, run_id: str, event: e.Event, at: int) -> str | None:
         if isinstance(event, e.RunQueued) and event.step is not None:
             step = self.plans[job_id].steps[event.step]
             self.runs[run_id] = (job_id, event.step)
             if step.ended is not None or step.run_id is not None:
                 return f"P6: {event.step} of {job_id} runs again: {step}"
             step.run_id = run_id
-            return self._hold(job_id, event.step, event.resource or LOCAL)
+            return self._hold(job_id, event.step, event.resource or LOCAL, at)
         if run_id in self.runs and isinstance(
             event, e.RunSucceeded | e.RunFailed | e.RunTimedOut | e.RunCancelled
         ):
             name = self.runs[run_id][1]
             self.plans[job_id].steps[name].run_id = None
+            self.providers.ended(self.held.get((job_id, name), LOCAL), event, at)
             kept = isinstance(event, e.RunSucceeded) and (
                 event.outcome != "suspended" or event.held_until is not None
             )
@@ -213,17 +228,23 @@ class PlanRecords:
 
     # -- resources -------------------------------------------------------------------------
 
-    def _hold(self, job_id: str, name: str, resource: str) -> str | None:
+    def _hold(self, job_id: str, name: str, resource: str, at: int) -> str | None:
         """Within its capacity, fit for the step, and none that has failed it."""
         if resource == LOCAL:
             return None
         mine, held = (job_id, name), self.held.get((job_id, name))
         if held not in (None, resource):
             return f"{mine} takes {resource} and holds {held}"
+        step = self.plans[job_id].steps[name]
+        if held is None:
+            users = [each for each in self.held.values() if each in self.providers.providers]
+            found = self.providers.leased(mine, step.planned, resource, at, users)
+            if found is not None:
+                return found
         self.held[mine] = resource
         holders = self.holders.setdefault(resource, set())
         holders.add(mine)
-        step, offered = self.plans[job_id].steps[name], self.resources[resource]
+        offered = self.resources[resource]
         if len(holders) > offered["capacity"]:
             return f"{resource} is held by {holders}"
         if not set(offered["capabilities"]).issuperset(step.planned["capabilities_required"]):

@@ -22,7 +22,13 @@ RESOURCES: Mapping[str, Mapping[str, Any]] = {
     "press-2": {"capabilities": ["press"], "capacity": 1},
     "crane": {"capabilities": ["lift"], "capacity": 2},
     "kiln": {"capabilities": ["fire"], "capacity": 1},
+    "key-1": {"capabilities": [], "capacity": 1, "service": "mill"},
+    "key-2": {"capabilities": [], "capacity": 2, "service": "mill"},
+    "key-3": {"capabilities": [], "capacity": 2, "service": "forge"},
 }
+#: What many steps name instead, in their order of preference.
+PROVIDERS = (["key-1", "key-2"], ["key-2", "key-3"], ["key-3", "key-1", "key-2"], ["key-1"])
+PROVIDER_NAMES = frozenset(name for name, row in RESOURCES.items() if "service" in row)
 WANTED = ((), ("press",), ("press",), ("lift",), ("fire",))
 MAX_STEPS = 4
 LONGEST_HOLD_MS = 15_000
@@ -50,6 +56,11 @@ def _step(rng: random.Random, seed: str, before: str, name: str, version: int) -
         "hold_resource_ms": rng.choice((0, LONGEST_HOLD_MS)),
         "input": {"since": version if rng.random() < 0.3 else 1},
     }
+    providers = random.Random(f"{seed}/{name}/providers")
+    if providers.random() < 0.4:
+        may_switch = providers.random() < 0.6
+        step |= {"providers": providers.choice(PROVIDERS), "switch_provider": may_switch}
+        step["capabilities_required"] = []
     if step["needs"] and rng.random() < 0.2:
         step["when"] = "all_done"
     if rng.random() < 0.2:

@@ -11,13 +11,17 @@ FLOORS = {
     "stale writes refused": 60,
     "cancels": 250,
     "deaths": 150,
-    "steps succeeded": 400,
+    "steps succeeded": 700,
     "switches": 4_000,
     "critic rejects": 1_000,
     "replans": 8_000,
     "budgets spent": 2_000,
     "budgets raised": 2_000,
     "waits for a resource": 3_000,
+    "provider limits": 4_000,
+    "breakers opened": 4_000,
+    "breakers closed": 6_000,
+    "trials": 6_000,
     "dismissals": 2_000,
     "outcomes handled": 10_000,
     "turns with a fast clock": 2_000,
@@ -50,6 +54,8 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     failure: str | None = None
     mutant: str | None = None
+    #: Whether a client chose between variants.
+    variants: bool = False
     #: Of the whole log: equal digests are equal runs.
     digest: str = ""
 
@@ -79,5 +85,6 @@ class Outcome:
     def replay(self) -> str:
         """The one command that shows this run again."""
         mutant = f" --mutant {self.mutant}" if self.mutant else ""
+        mutant = " --variants" if self.variants and not mutant else mutant
         command = f"python -m verification.simulation --seed {self.seed} --steps {self.steps}"
         return command + mutant

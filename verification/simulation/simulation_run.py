@@ -15,6 +15,7 @@ from typing import Protocol
 from unittest.mock import patch
 
 from detent.errors import DetentError
+from detent.kernel import provider_health
 from detent.store.sqlite import SqliteStore
 from detent.store.types import LoggedEvent
 from detent.submission import command
@@ -26,11 +27,13 @@ from verification.simulation import time_records
 from verification.simulation.auditor import Auditor
 from verification.simulation.final_checks import end_in_peace, put_schedule
 from verification.simulation.injected_faults import Died, Faults, Violation
-from verification.simulation.mutants import mutated
+from verification.simulation.mutants import NEED_VARIANTS, mutated
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
+from verification.simulation.provider_records import OPEN_US
 from verification.simulation.report import Outcome
 from verification.simulation.run_records import LEASE_US
 from verification.simulation.time_records import TimeRecord
+from verification.simulation.variant_client import VariantClient
 from verification.simulation.virtual_client import Client
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_process import Process
@@ -79,7 +82,7 @@ class Player:
 class Run:
     """The stage: a database file, a clock, and everybody who uses them."""
 
-    def __init__(self, seed: int, path: Path) -> None:
+    def __init__(self, seed: int, path: Path, *, variants: bool = False) -> None:
         self.rng = random.Random(seed)
         self.clock = VirtualClock()
         self.faults = Faults(self.rng)
@@ -98,6 +101,10 @@ class Run:
             for n in range(WORKERS)
         ]
         self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
+        if variants:
+            self.clients[1:] = [
+                VariantClient(self._process(f"v{n}"), self.rng) for n in range(1, CLIENTS)
+            ]
         self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
         self.readers = [Reader(self._process(f"r{n}")) for n in range(READERS)]
         put_schedule(self.auditor)
@@ -196,18 +203,23 @@ def simulate(
     steps: int,
     mutant: str | None = None,
     keep_log: Callable[[Sequence[LoggedEvent]], None] | None = None,
+    *,
+    variants: bool = False,
 ) -> Outcome:
     """Run one seed; a broken promise is in the outcome, with what was counted until then.
 
-    `keep_log` is called with the whole log at the end.
+    `keep_log` is called with the whole log at the end. With `variants`, one more client submits
+    tasks with variants and chooses between them.
     """
-    outcome = Outcome(seed, steps, mutant=mutant)
+    variants = variants or mutant in NEED_VARIANTS
+    outcome = Outcome(seed, steps, mutant=mutant, variants=variants)
     with (
         mutated(mutant),
+        patch.object(provider_health, "OPEN_US", OPEN_US),
         _ids_in_order(),
         directory_in_memory("detent-simulation-") as directory,
     ):
-        run = Run(seed, directory / "simulation.db")
+        run = Run(seed, directory / "simulation.db", variants=variants)
         own_clock = patch.object(active_run, "since_boot_s", lambda: time_records.own_s(run.clock))
         own_clock.start()
         try:

@@ -20,7 +20,7 @@ from detent.worker.engine_client import EngineClient
 from detent.worker.plan_runner import NOTHING, PlanRun
 from detent.worker.run_files import RunFiles
 from detent.worker.runners.registry import Runners
-from verification.simulation.planned_work import APPS, script
+from verification.simulation.planned_work import APPS, PROVIDER_NAMES, script
 from verification.simulation.time_records import Leases
 from verification.simulation.virtual_process import Process
 
@@ -39,6 +39,7 @@ WORDS = (
 )
 CLASSES = ("error", "network", "rate_limit", "resource", "resource", "needs_user")
 LONGEST_NAP_US = 30_000_000
+LONGEST_LIMIT_US = 60_000_000
 #: How often others act before the driver tells something, and how often it is stopped then for
 #: longer than its lease.
 BETWEEN, STOPPED = 0.2, 0.2
@@ -203,6 +204,8 @@ class Carrying:
     def _end(self, run: ActiveRun) -> c.Report:
         grant, run_id = self.held.grant, run.run_id
         drawn = 0.0 if self.worker.calm else self.rng.random()
+        if run.resource in PROVIDER_NAMES and not self.worker.calm:
+            return self._end_with_provider(run_id)
         if drawn < 0.6:
             return c.CompleteRun(grant, run_id, run_id, decision=self.rng.choice((None, "accept")))
         if drawn < 0.8:
@@ -212,6 +215,24 @@ class Carrying:
             error_class = self.rng.choice(CLASSES)
             return c.FailRun(grant, run_id, error_class, "it failed", decision=word)
         return c.TimeOutRun(grant, run_id, decision=word)
+
+    def _end_with_provider(self, run_id: str) -> c.Report:
+        """Providers often fail: more than half of their runs end with a failure of theirs."""
+        grant, drawn = self.held.grant, crc32(f"{run_id}/end".encode()) % 8
+        if drawn < 2:
+            return c.FailRun(grant, run_id, "network", "it failed")
+        if drawn < 4:
+            reset_at = self._reset_at(run_id)
+            return c.FailRun(grant, run_id, "rate_limit", "it failed", reset_at=reset_at)
+        if drawn < 5:
+            return c.TimeOutRun(grant, run_id, limit="idle")
+        return c.CompleteRun(grant, run_id, run_id)
+
+    def _reset_at(self, run_id: str) -> int | None:
+        """Some limits state no reset, some one in the past, and one in a year that is far away."""
+        drawn = crc32(run_id.encode())
+        near = self.process.now() + drawn % LONGEST_LIMIT_US - LONGEST_LIMIT_US // 4
+        return (near, near, None, near + 10**15)[drawn % 4]
 
 
 def _files(run_id: str) -> RunFiles:

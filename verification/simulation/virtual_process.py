@@ -4,6 +4,7 @@ Whatever it asks goes past the auditor, which sees each request before and each 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Faults, FaultyStore
 from verification.simulation.planned_work import INTENT, STEP_INTENTS
 from verification.simulation.run_records import LEASE_US
-from verification.simulation.time_records import Leases
+from verification.simulation.time_records import Leases, own_s
 
 MAX_DUE = 20
 
@@ -49,7 +50,7 @@ class Process:
 
     def _open(self) -> None:
         self.store = FaultyStore(SqliteStore(self._path, self._clock), self.faults)
-        self.engine = Engine(self.store, Lifetimes(LEASE_US))
+        self.engine = Engine(self.store, Lifetimes(LEASE_US), partial(own_s, self._clock))
         self.core = Core(self.store, self.engine)
 
     def close(self) -> None:

@@ -28,15 +28,20 @@ const SEQUENCE = new RegExp(
 /** Reads output as it comes, in pieces that may end anywhere. */
 export class Terminal {
   readonly lines: Line[] = [];
+  /** When each line was begun; null if that is not known. */
+  readonly times: (number | null)[] = [];
   private style: Style = {};
   private rest = "";
   private open: Line | undefined;
+  private begun: number | null = null;
   /** Lines that were dropped at the beginning because there were too many. */
   dropped = 0;
 
   constructor(private readonly most = 50_000) {}
 
-  write(text: string): void {
+  /** Takes the next piece, and when it was written. */
+  write(text: string, begun: number | null = null): void {
+    this.begun = begun;
     let all = this.rest + text;
     // A sequence that has begun and not ended waits for more, up to a limit.
     const cut = all.lastIndexOf(ESCAPE);
@@ -68,6 +73,7 @@ export class Terminal {
     if (!this.open) {
       this.open = [];
       this.lines.push(this.open);
+      this.times.push(this.begun);
     }
     // A carriage return starts the line again, as progress bars do.
     const overwritten = text.lastIndexOf("\r");
@@ -83,6 +89,7 @@ export class Terminal {
     const over = this.lines.length - this.most;
     if (over > 0) {
       this.lines.splice(0, over);
+      this.times.splice(0, over);
       this.dropped += over;
     }
   }

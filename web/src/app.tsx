@@ -18,6 +18,7 @@ const PAGES = [
   ["/inbox/:id", Inbox],
   ["/board", lazy(() => import("./pages/board/page"))],
   ["/tasks/:id/review", lazy(() => import("./pages/review/page"))],
+  ["/tasks/:id/variants", lazy(() => import("./pages/variants/page"))],
   ["/tasks/:id/:tab?", lazy(() => import("./pages/task/page"))],
   ["/new", lazy(() => import("./pages/new_task"))],
   ["/jobs", lazy(() => import("./pages/jobs"))],

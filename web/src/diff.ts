@@ -1,4 +1,5 @@
-// Parses a unified diff into files, hunks and lines. Unknown lines are treated as context.
+// Parses a unified diff into files, hunks and lines. Unknown lines are treated as context. Of the
+// header that git writes for a file, only what a reader needs is kept: its names and its modes.
 
 export type DiffKind = "file" | "hunk" | "added" | "removed" | "context";
 export interface DiffLine {
@@ -6,6 +7,8 @@ export interface DiffLine {
   text: string;
   before?: number;
   after?: number;
+  /** Whether it is the first line of a file. */
+  first?: true;
 }
 export interface DiffSize {
   files: number;
@@ -14,6 +17,9 @@ export interface DiffSize {
 }
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
+const GIT = /^diff --git a\/(.*) b\/(.*)$/;
+/** What the line of git with both names says already, or no one reads. */
+const REPEATED = /^(index |--- |\+\+\+ |similarity |rename )/;
 const HEAD =
   /^(diff |index |--- |\+\+\+ |new file|deleted file|rename |similarity |old mode|new mode)/;
 
@@ -28,6 +34,8 @@ export function readDiff(text: string): DiffLine[] {
   let after = 0;
   // Inside a hunk the counts decide, so that a removed line that begins with "-- " is no header.
   let left = { before: 0, after: 0 };
+  let named = false;
+  if (!text) return lines;
   for (const line of text.replace(/\n$/, "").split("\n")) {
     const hunk = HUNK.exec(line);
     const inside = left.before > 0 || left.after > 0;
@@ -36,8 +44,13 @@ export function readDiff(text: string): DiffLine[] {
       after = Number(hunk[3]);
       left = { before: Number(hunk[2] ?? 1), after: Number(hunk[4] ?? 1) };
       lines.push({ kind: "hunk", text: line });
-    } else if (!inside && HEAD.test(line)) lines.push({ kind: "file", text: line });
-    else if (inside && line.startsWith("+")) {
+      named = false;
+    } else if (!inside && HEAD.test(line)) {
+      const git = GIT.exec(line);
+      named ||= git !== null;
+      if (git) lines.push({ kind: "file", text: nameOf(git[1]!, git[2]!), first: true });
+      else if (!(named && REPEATED.test(line))) lines.push(headLine(line));
+    } else if (inside && line.startsWith("+")) {
       left.after -= 1;
       lines.push({ kind: "added", text: line.slice(1), after: after++ });
     } else if (inside && line.startsWith("-")) {
@@ -51,8 +64,20 @@ export function readDiff(text: string): DiffLine[] {
   return lines;
 }
 
+const nameOf = (before: string, after: string) =>
+  before === after ? after : `${before} → ${after}`;
+
+function headLine(line: string): DiffLine {
+  const isFirst = line.startsWith("+++ ");
+  return { kind: "file", text: line, ...(isFirst ? { first: true } : {}) };
+}
+
 export function diffSize(lines: readonly DiffLine[]): DiffSize {
   const count = (kind: DiffKind) => lines.filter((line) => line.kind === kind).length;
-  const files = lines.filter((line) => line.kind === "file" && line.text.startsWith("+++ ")).length;
-  return { files: Math.max(files, 1), added: count("added"), removed: count("removed") };
+  const files = lines.filter((line) => line.first).length;
+  return {
+    files: lines.length ? Math.max(files, 1) : 0,
+    added: count("added"),
+    removed: count("removed"),
+  };
 }

@@ -11,6 +11,7 @@ import { bytes, dollars, plain, plural, shortId, shown } from "./text";
 import { coarse, duration, relative } from "./time";
 
 const DIFF = `diff --git a/x b/x
+index 1234567..89abcde 100644
 --- a/x
 +++ b/x
 @@ -1,3 +1,3 @@
@@ -25,17 +26,26 @@ describe("diff", () => {
     const lines = readDiff(DIFF);
     expect(lines.map((line) => line.kind)).toEqual([
       "file",
-      "file",
-      "file",
       "hunk",
       "context",
       "removed",
       "added",
       "context",
     ]);
-    expect(lines[5]).toEqual({ kind: "removed", text: "--- two", before: 2 });
-    expect(lines[7]).toEqual({ kind: "context", text: "three", before: 3, after: 3 });
+    expect(lines[3]).toEqual({ kind: "removed", text: "--- two", before: 2 });
+    expect(lines[5]).toEqual({ kind: "context", text: "three", before: 3, after: 3 });
     expect(diffSize(lines)).toEqual({ files: 1, added: 1, removed: 1 });
+  });
+  test("files without lines are counted, and a header is one line for each file", () => {
+    const moved = "diff --git a/old b/new\nsimilarity index 100%\nrename from old\nrename to new\n";
+    const lines = readDiff(`${moved}old mode 100644\nnew mode 100755\n${DIFF}`);
+    const heads = lines.filter((line) => line.kind === "file").map((line) => line.text);
+    expect(heads).toEqual(["old → new", "old mode 100644", "new mode 100755", "x"]);
+    expect(diffSize(lines).files).toBe(2);
+    expect(diffSize(readDiff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")).files).toBe(1);
+  });
+  test("an empty diff has no file", () => {
+    expect(diffSize(readDiff(""))).toEqual({ files: 0, added: 0, removed: 0 });
   });
   test("prose is no diff", () => {
     expect(isDiff(DIFF)).toBe(true);

@@ -146,6 +146,71 @@ describe("timeline", () => {
     expect(resting.end).toBeGreaterThan(resting.last);
     expect(resting.end! - resting.last).toBeLessThan(1_000);
   });
+  test("runs and waits are below their step, and steps below their job", () => {
+    const steps = (job: string) => [
+      event(job, "job_created"),
+      event(job, "step_pending", {}, "build"),
+      event(job, "step_pending", {}, "sign"),
+      event(job, "run_queued", { step: "build" }, `${job}-r1`),
+      event(job, "wait_begun", { kind: "question", step: "sign" }, "ask"),
+      event(job, "run_queued", { step: "build" }, `${job}-r2`),
+    ];
+    const created = event("t", "task_created", { lifecycle: "review" });
+    const { rows } = timeline(TABLES, "t", [created, ...steps("t-j1"), ...steps("t-j2")]);
+    const below = ["2 step build", "3 run 1", "3 run 2", "2 step sign", "3 wait: question"];
+    expect(rows.map((row) => `${row.depth} ${row.label}`)).toEqual([
+      "0 task",
+      ...["1 job 1", ...below],
+      ...["1 job 2", ...below],
+    ]);
+  });
+  test("a task whose job rests is shown as waiting, with the time at which it continues", () => {
+    const until = 1_800_000_000_000;
+    const timer = { kind: "timer", due_at: until * 1_000, detail: {} };
+    const slept = [
+      ...EVENTS.slice(0, 7),
+      event("t-j1", "wait_begun", timer, "night"),
+      event("t-j1", "job_waiting", { reason: "timer" }),
+    ];
+    const bars = (events: typeof slept) =>
+      timeline(TABLES, "t", events).rows[0]!.bars.map((bar) => [bar.state, bar.until]);
+    expect(bars(slept).slice(-2)).toEqual([
+      ["running", null],
+      ["waiting", until],
+    ]);
+    const woken = [...slept, event("t-j1", "wait_completed", { wait: "night" })];
+    expect(bars(woken).at(-1)).toEqual(["running", null]);
+    const asked = [...slept, event("t", "task_blocked", { reason: "question" })];
+    const blocked = asked.map((each) =>
+      each === asked.at(-1) ? { ...each, at: slept.at(-1)!.at } : each,
+    );
+    expect(bars(blocked).map(([state]) => state)).toEqual([
+      ...["pending", "queued", "running"],
+      "blocked",
+    ]);
+  });
+  test("a step that sleeps is shown as waiting, under the name that its handler gave", () => {
+    const until = 1_800_000_000_000;
+    const timer = { kind: "timer", step: "sign", due_at: until * 1_000, detail: {} };
+    const events = [
+      event("t", "task_created", { lifecycle: "review" }),
+      event("t-j1", "job_created"),
+      event("t-j1", "step_pending", {}, "sign"),
+      event("t-j1", "wait_begun", timer, "sign~d9c9bbad/night window"),
+    ];
+    const step = (all: typeof events) =>
+      timeline(TABLES, "t", all)
+        .rows.find((row) => row.kind === "step")!
+        .bars.at(-1)!;
+    expect(step(events)).toMatchObject({
+      state: "waiting",
+      table: null,
+      until,
+      why: "night window",
+    });
+    const woken = [...events, event("t-j1", "wait_ended", {}, "sign~d9c9bbad/night window")];
+    expect(step(woken)).toMatchObject({ state: "pending", end: null, until: null });
+  });
   test("an axis has a few round marks", () => {
     expect(marks(10_000, 5)).toEqual([0, 2_000, 4_000, 6_000, 8_000, 10_000]);
     expect(marks(86_400_000, 8).length).toBeLessThanOrEqual(9);

@@ -1,7 +1,7 @@
 // Whether the gateway knows this browser. A one-time link carries its code in the fragment, which
 // no server sees; it is exchanged for a cookie immediately and removed from the address.
 import { useEffect, useState } from "react";
-import { call, logIn, onSignedOut, type Problem } from "./api/call";
+import { call, logIn, onSignedOut, Problem } from "./api/call";
 
 export type Session =
   | { kind: "asking" }
@@ -16,6 +16,30 @@ export function codeFrom(text: string): string | null {
   return /^detent_[\w-]+$/.test(text.trim()) ? text.trim() : null;
 }
 
+/** Why signing in through the provider has failed: the gateway adds the reason to the address. */
+const REASONS: Record<string, [string, string]> = {
+  "no-role": [
+    "The provider knows you, but you have no role here.",
+    "Ask an administrator of this gateway for a role.",
+  ],
+  unavailable: ["The provider does not answer.", "Try again in a minute."],
+  misconfigured: [
+    "The provider is not configured correctly.",
+    "An administrator finds the reason in the log of the gateway.",
+  ],
+  failed: [
+    "You are not signed in.",
+    "Try again. An administrator finds the reason in the log of the gateway.",
+  ],
+};
+
+export function refusalFrom(hash: string): Problem | null {
+  const found = /^#sign-in=([\w-]+)$/.exec(hash);
+  if (!found) return null;
+  const [detail, hint] = REASONS[found[1]!] ?? REASONS.failed!;
+  return new Problem(403, "no_role", detail, hint);
+}
+
 export function useSession(): [Session, (code?: string) => void] {
   const [session, set] = useState<Session>({ kind: "asking" });
   const [round, setRound] = useState<{ code?: string }>({});
@@ -26,6 +50,7 @@ export function useSession(): [Session, (code?: string) => void] {
   );
   useEffect(() => {
     const code = round.code ?? codeFrom(location.hash);
+    const refusal = refusalFrom(location.hash);
     if (location.hash) history.replaceState(null, "", location.pathname + location.search);
     const enter = async () => {
       if (code) await logIn(code);
@@ -36,7 +61,7 @@ export function useSession(): [Session, (code?: string) => void] {
       (problem: Problem) => {
         if (problem.status === 0) set({ kind: "unreachable", problem });
         // Without a code the page explains how to sign in; nothing was refused.
-        else set({ kind: "out", problem: code || problem.status !== 401 ? problem : null });
+        else set({ kind: "out", problem: code || problem.status !== 401 ? problem : refusal });
       },
     );
   }, [round]);

@@ -163,6 +163,22 @@ def drained(begun: float | None) -> dict[str, Any]:
     return {"drain_s": time.perf_counter() - begun}
 
 
+def working_acts(
+    working: Callable[[Order, Finish], float],
+) -> dict[str, Callable[[Order], dict[str, Any]]]:
+    """The acts of a worker, for entrants with one function that runs it to the end of all jobs."""
+
+    def drain(order: Order) -> dict[str, Any]:
+        return {"drain_s": working(order, Finish(order))}
+
+    def pick_up(order: Order) -> dict[str, Any]:
+        finish = Finish(order)
+        working(order, finish)
+        return {"ms": finish.ms}
+
+    return {"drain": drain, "pick-up": pick_up}
+
+
 def run(acts: dict[str, Callable[[Order], dict[str, Any]]]) -> None:
     """Do what the command line asks. Threads that a peer leaves behind do not keep it alive."""
     act, url, place, count, singles, variant = sys.argv[1:]

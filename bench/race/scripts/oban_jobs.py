@@ -80,14 +80,4 @@ def _working(order: course.Order, finish: course.Finish) -> float:
     return asyncio.run(work())
 
 
-def drain(order: course.Order) -> dict[str, Any]:
-    return {"drain_s": _working(order, course.Finish(order))}
-
-
-def pick_up(order: course.Order) -> dict[str, Any]:
-    finish = course.Finish(order)
-    _working(order, finish)
-    return {"ms": finish.ms}
-
-
-course.run({"enqueue": enqueue, "drain": drain, "send": send, "pick-up": pick_up})
+course.run({"enqueue": enqueue, "send": send, **course.working_acts(_working)})

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from detent.allowed_hosts import allowed_hosts
 from detent.app.agent_presets import FACTS, PRESETS, Table
 from detent.errors import DetentError, Misconfigured
 from detent.kernel import document_fields
@@ -28,10 +29,14 @@ PLACES = (
     "config_dir",
 )
 #: Values that a rule for ends can match, in addition to the facts of lines.
-SEEN = ("resumed", "end", "exit_code", "stderr")
+SEEN = ("resumed", "end", "refusal", "exit_code", "stderr")
 #: The session cannot be used: a new one is started, once.
 NEW_SESSION = "new_session"
 SUCCESS, COUNTS, DENIALS = ("line", "exit"), ("session", "run", "line"), ("fail", "ask")
+#: How detent talks to the agent: it reads the lines that the agent prints, or speaks ACP with it.
+PROTOCOLS = ("acp", "lines")
+#: Who answers an ACP agent that requests permission: always yes, always no, or a person.
+PERMISSIONS = ("allow", "refuse", "ask")
 KEYS = (
     "preset",
     "argv",
@@ -41,19 +46,28 @@ KEYS = (
     "environment",
     "variables",
     "secrets",
+    "hosts",
     "success",
     "cost_counts",
     "lines",
     "ends",
     "reset_pattern",
+    "retry_pattern",
     "denials",
     "quota_mb",
     "repos",
     "base",
     "linger_s",
+    "longest_retry_s",
+    "longest_silent_retry_s",
     "root_is_sandboxed",
+    "protocol",
+    "mode",
+    "permissions",
+    "permission_timeout_s",
 )
 LINE_KEYS = ("take", "when", "having", "lacking", "field", "value", "joined", "counts")
+ENV = "env:"
 PLACE = re.compile(r"\{([a-z_]+)\}")
 
 Argv = tuple[str | tuple[str, ...], ...]
@@ -71,7 +85,7 @@ class LineRule:
     #: Fields that a line must have, and must not have.
     having: str | None = None
     lacking: str | None = None
-    #: What a cost is the total of.
+    #: What a cost or a number of tokens is the total of; of tokens, the run by default.
     counts: str | None = None
 
 
@@ -97,11 +111,17 @@ class Agent:
     variables: Mapping[str, str] = field(default_factory=dict)
     #: Variable to reference: `env:NAME` or `file:/path`, resolved when a run starts.
     secrets: Mapping[str, str] = field(default_factory=dict)
+    #: Hosts of its provider, as `allowed_hosts` reads them; `env:NAME` is the host of a URL in the
+    #: program's environment.
+    hosts: tuple[str, ...] = ()
     success: str = "line"
     cost_counts: str = "run"
     lines: tuple[LineRule, ...] = ()
     ends: tuple[EndRule, ...] = ()
     reset_pattern: re.Pattern[str] | None = None
+    #: Finds, in stderr, that the agent repeats a request; the groups `s` and `ms` say how long it
+    #: waits before that.
+    retry_pattern: re.Pattern[str] | None = None
     denials: str = "ask"
     quota_bytes: int | None = None
     #: Repositories, or directories of them, that a payload may name.
@@ -109,7 +129,17 @@ class Agent:
     base: str | None = None
     #: How long a process may stay after it has reported its end.
     linger_s: float = 60.0
+    #: How long the agent may wait before it repeats a request; one that waits longer is stopped.
+    longest_retry_s: float = 10.0
+    #: How long it may be silent after it has reported that it repeats a request, and not when.
+    longest_silent_retry_s: float = 30.0
     root_is_sandboxed: bool = False
+    protocol: str = "lines"
+    #: The session mode of an ACP agent; None: the one that the agent chooses.
+    mode: str | None = None
+    permissions: str = "ask"
+    #: How long a person may take to answer a request for permission; None: as long as the run.
+    permission_timeout_s: float | None = None
 
 
 def agent_from(name: str, tables: Mapping[str, Table]) -> Agent:
@@ -138,7 +168,6 @@ def _agent(name: str, given: object, where: str) -> Agent:
     table: dict[str, Any] = {**PRESETS[str(preset)], **own}
     for key in ("variables", "secrets"):
         table[key] = {**PRESETS[str(preset)].get(key, {}), **_named(own, key, where)}
-    pattern = table.get("reset_pattern")
     quota = table.get("quota_mb")
     return Agent(
         name,
@@ -148,19 +177,42 @@ def _agent(name: str, given: object, where: str) -> Agent:
         max_turns=table.get("max_turns"),
         environment=_texts(table, "environment", where),
         variables=table["variables"],
-        secrets={key: _reference(text, where, key) for key, text in table["secrets"].items()},
+        secrets={
+            key: check_reference(text, f"{where}.secrets.{key}")
+            for key, text in table["secrets"].items()
+        },
+        hosts=_hosts(table, where),
         success=_one_of(table, "success", SUCCESS, where),
         cost_counts=_one_of(table, "cost_counts", COUNTS, where),
         lines=tuple(_line_rules(table.get("lines", ()), f"{where}.lines")),
         ends=tuple(_end_rules(table.get("ends", ()), f"{where}.ends")),
-        reset_pattern=None if pattern is None else re.compile(pattern),
+        reset_pattern=_pattern(table, "reset_pattern"),
+        retry_pattern=_pattern(table, "retry_pattern"),
         denials=_one_of(table, "denials", DENIALS, where),
         quota_bytes=None if quota is None else _number(quota, f"{where}.quota_mb") * 1_048_576,
         repos=_texts(table, "repos", where),
         base=table.get("base"),
         linger_s=table.get("linger_s", 60.0),
+        longest_retry_s=table.get("longest_retry_s", 10.0),
+        longest_silent_retry_s=table.get("longest_silent_retry_s", 30.0),
         root_is_sandboxed=table.get("root_is_sandboxed") is True,
+        protocol=_one_of(table, "protocol", PROTOCOLS, where),
+        mode=table.get("mode"),
+        permissions=_one_of(table, "permissions", PERMISSIONS, where),
+        permission_timeout_s=_seconds(table, "permission_timeout_s", where),
     )
+
+
+def _seconds(table: Mapping[str, Any], key: str, where: str) -> float | None:
+    given = table.get(key)
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if given is not None and not (number and given > 0):
+        raise document_fields.wrong(f"{where}.{key}", "a number of seconds above 0", given)
+    return given
+
+
+def _pattern(table: Mapping[str, Any], key: str) -> re.Pattern[str] | None:
+    return None if table.get(key) is None else re.compile(table[key])
 
 
 def _number(given: object, where: str) -> int:
@@ -182,6 +234,13 @@ def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(given)
 
 
+def _hosts(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """The hosts, checked; `env:NAME` is known only when a run starts."""
+    hosts = _texts(table, "hosts", where)
+    allowed_hosts((each for each in hosts if not each.startswith(ENV)), f"{where}.hosts")
+    return hosts
+
+
 def _one_of(table: Mapping[str, Any], key: str, allowed: Sequence[str], where: str) -> str:
     given = table.get(key, allowed[-1])
     if given not in allowed:
@@ -191,12 +250,13 @@ def _one_of(table: Mapping[str, Any], key: str, allowed: Sequence[str], where: s
     return str(given)
 
 
-def _reference(text: str, where: str, name: str) -> str:
-    kind, _, rest = text.partition(":")
+def check_reference(given: object, where: str) -> str:
+    """A reference to a secret; Invalid if it is the secret itself, which is not repeated."""
+    kind, _, rest = str(given).partition(":")
     if kind not in ("env", "file") or not rest:
         wanted = "a reference, env:NAME or file:/path, never the secret itself"
-        raise document_fields.wrong(f"{where}.secrets.{name}", wanted, "[hidden]")
-    return text
+        raise document_fields.wrong(where, wanted, "[hidden]")
+    return str(given)
 
 
 # ---- argv ------------------------------------------------------------------------------------

@@ -1,24 +1,23 @@
 """App: registers intents (task types) with their handlers, and submits jobs and tasks."""
 
 import importlib
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import platformdirs
 
 from detent.app import configured_intents
-from detent.app.arguments import Parameters, returns_of
+from detent.app.arguments import returns_of
 from detent.app.async_run_context import AsyncRun
+from detent.app.function_handlers import handler_of
 from detent.app.handle import Handle
-from detent.app.handlers import FunctionHandler
 from detent.app.intent import Critic, Intent, Planner, plan_document
 from detent.app.intent_options import PLAN, declared_options, registered_already
 from detent.app.lifecycle_documents import Document, document_from, install_all
 from detent.app.prepared_submission import PreparedSubmission
-from detent.app.prompt_template import DEFAULT_PROMPT
+from detent.app.ray_run import RayRun
 from detent.app.run_context import Run
 from detent.app.values import storable
 from detent.engine import Engine
@@ -27,13 +26,16 @@ from detent.kernel import commands as c
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.plan import PlanStep, validate
 from detent.kernel.plan_progress import plan_from
+from detent.kernel.variants import VARIANTS
 from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.store_url import is_postgres, open_store, sqlite_path
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
 from detent.submission.context import SHIPPED_CHOICES, Context
+from detent.submission.prompt_template import DEFAULT_PROMPT
 from detent.task_lifecycles import SHIPPED
+from detent.trace_propagation import current_traceparent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +55,8 @@ class Register:
     ) -> Intent[P, R]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Run, P], R]) -> Intent[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[RayRun, P], R]) -> Intent[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Intent[P, R]: ...
     @overload
@@ -92,10 +96,13 @@ class App:
         """Register the decorated function, plain or async, as the handler of an intent.
 
         Options: `retry`, `timeout_s`, `idle_timeout_s`, `queue_timeout_s`, `job_timeout_s`,
-        `concurrency_key`, `capabilities_required`, `label_selector`, `avoid`, `hold_resource_s`,
-        `acquire_timeout_s`, `max_retries`, `critic`, `requires_evidence`, `on_budget_exceeded`,
-        `workspace`, `max_rounds`, `on_accept`, `target_branch`, `push_remote`,
-        `acceptance_criteria`, `checker`, `checker_may_accept`.
+        `concurrency_key`, `capabilities_required`, `label_selector`, `avoid`, `providers`,
+        `switch_provider`, `hold_resource_s`,
+        `acquire_timeout_s`, `max_retries`, `critic`, `requires_evidence`, `max_budget_usd`,
+        `on_budget_exceeded`, `workspace`, `workspace_per`, `max_rounds`, `on_accept`,
+        `target_branch`, `push_remote`, `acceptance_criteria`, `checker`, `checker_may_accept`,
+        `variants`, `choose`, to offer the intent to other agents `tool` and `description`, and to
+        execute it on Ray `ray`.
         """
         return Register(self, name, options)
 
@@ -103,21 +110,17 @@ class App:
         self, name: str, function: Callable[..., Any], options: Mapping[str, Any]
     ) -> Intent[..., Any]:
         """Register a function without the decorator."""
-        asynchronous = inspect.iscoroutinefunction(function)
-        parameters = Parameters(function, (AsyncRun if asynchronous else Run,))
-        return self._add(
-            name,
-            options,
-            handler=FunctionHandler(function, parameters, asynchronous),
-            parameters=parameters,
-            returns=returns_of(function),
-        )
+        rest, handler = handler_of(name, function, options)
+        parameters, returns = handler.parameters, returns_of(function)
+        return self._add(name, rest, handler=handler, parameters=parameters, returns=returns)
 
     def command(self, name: str, argv: Sequence[str], **options: Any) -> Intent[..., Any]:
         """Register a command for an intent: an argv list, executed without a shell.
 
         An element `{payload.field}` is replaced by that field. Besides the options of `intent`:
-        `environment` (names of variables that the command gets) and `directory`.
+        `environment` (names of variables that the command gets), `secrets` (variables whose values
+        are references), `directory`, and the options of programs: `hosts`, `limits`, `setup`,
+        `cleanup` and `caches`.
 
         ```python
         app.command("lint", ["ruff", "check", "--", "{payload.path}"], timeout_s=60)
@@ -134,7 +137,7 @@ class App:
         """Register an agent for an intent: a configured agent or a preset, and its prompt.
 
         The prompt can contain `{title}`, `{payload}` and `{payload.field}`. Besides the options of
-        `intent`: `model`, `max_turns` and `args`.
+        `intent`: `model`, `max_turns`, `args`, and the options of programs.
         """
         given = {**options, "prompt": prompt}
         made = configured_intents.agent(name, agent, given, self.agents)
@@ -335,16 +338,14 @@ class App:
         *,
         lifecycle: str | None = None,
         source: str = "api",
-        key: str | None = None,
+        key: str | None = None,  # another name of `idempotency_key`
         **fields: Any,
     ) -> Handle[Any]:
-        """Queue a job, or with a `lifecycle` a task. `fields` are those of `Intent.using`.
-
-        `key` and `idempotency_key` are two names of one field.
-        """
+        """Queue a job, or with a `lifecycle` a task. `fields` are those of `Intent.using`."""
         actor = c.Actor(f"app:{source}")
         given = {"idempotency_key": key, **prepared.given(), **fields}
         context = self.context(prepared.intent, actor, given.get("options"), lifecycle)
+        context = replace(context, traceparent=current_traceparent())
         if lifecycle is None:
             source_of(context, source)
             made = submit_job(context, given)
@@ -368,8 +369,8 @@ class App:
     ) -> Context:
         """What a submission of the intent is checked against.
 
-        An intent of this app is known before a worker has registered it. Only a plan and a checker
-        name others.
+        An intent of this app is known before a worker has registered it. Only a plan, a checker
+        and variants name others.
         """
         core, own = self.installation(), self.intents.get(intent)
         known = lifecycle is None or lifecycle in SHIPPED
@@ -378,7 +379,8 @@ class App:
         if own is not None and intent not in core.intents:
             row = own.row()
             merged = {**row, **(options or {})}
-            if plan_from(merged, intent) is None and "checker" not in merged:
+            others = {"checker", VARIANTS}
+            if plan_from(merged, intent) is None and others.isdisjoint(merged):
                 return Context(*about, {intent: row}, actor, lifecycles=lifecycles)
         rows = {name: each.row() for name, each in self.intents.items()}
         return Context(*about, {**rows, **core.known_intents()}, actor, lifecycles=lifecycles)

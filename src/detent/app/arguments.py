@@ -31,7 +31,22 @@ SIGNATURE = "handler"
 class Parameter:
     name: str
     annotation: Any
-    required: bool
+    #: `inspect.Parameter.empty` if it must be given.
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    def with_default(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Its schema with the default, if that is a number, true or false, or one of a choice.
+
+        Another default may be a secret that the handler has read from its environment.
+        """
+        known = isinstance(self.default, bool | int | float) or self.default in schema.get(
+            "enum", ()
+        )
+        return {**schema, "default": self.default} if known else schema
 
 
 class Parameters:
@@ -65,7 +80,7 @@ class Parameters:
                 "text, numbers, lists, tables, a dataclass, a msgspec struct or a pydantic model"
             )
         else:
-            self.named.append(Parameter(name, annotation, parameter.default is parameter.empty))
+            self.named.append(Parameter(name, annotation, parameter.default))
 
     def _check_run(self, annotation: Any, run_types: tuple[type, ...]) -> None:
         if annotation is not Any and run_types and annotation not in run_types:
@@ -129,7 +144,7 @@ class Parameters:
             ref_template="#/$defs/{name}",
         )
         schemas = [
-            TIMES.get(each.annotation, schema)
+            each.with_default(TIMES.get(each.annotation, schema))
             for each, schema in zip(self.named, found, strict=True)
         ]
         if self.whole:

@@ -5,6 +5,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from detent.app import effects, waits
 from detent.app.intent import Intent
+from detent.app.run_context import Run
 from detent.app.run_info import RunInfo
 from detent.app.run_operations import drive_async
 from detent.app.subtasks import (
@@ -207,3 +208,8 @@ class AsyncRun(RunInfo):
         """As Run.now."""
         self._journal.check()
         return await self._client.run_blocking(self._client.now)
+
+
+def awaitable(run: Run | AsyncRun) -> AsyncRun:
+    """The run with methods to be awaited, for a plain handler that has an event loop of its own."""
+    return run if isinstance(run, AsyncRun) else AsyncRun(run._journal)

@@ -4,22 +4,27 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from detent.app.agent_config import agent_from
+from detent.app.agent_config import agent_from, check_reference
 from detent.app.handlers import AgentHandler, CommandHandler, checked_argv
 from detent.app.intent_options import OPTION_NAMES, PLAN, declared_options, registered_already
-from detent.app.prompt_template import DEFAULT_PROMPT, check_template
+from detent.app.program_options import PROGRAM_OPTIONS, ProgramOptions, program_options
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import KINDS
 from detent.submission.options import OPTIONS
+from detent.submission.prompt_template import DEFAULT_PROMPT, check_template
 
 Table = Mapping[str, Any]
 
 #: Options of an agent that an intent can override.
 AGENT_OPTIONS = ("model", "max_turns", "args")
-COMMAND_OPTIONS = ("environment", "directory")
+COMMAND_OPTIONS = ("environment", "directory", "secrets")
 #: By kind, the keys of a configured intent besides the options of every intent.
-KEYS_OF_KIND = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
-TASK_KEYS = ("max_budget_usd", "subtask_intents")
+KEYS_OF_KIND = {
+    "command": (*COMMAND_OPTIONS, *PROGRAM_OPTIONS),
+    "agent": ("prompt", *AGENT_OPTIONS, *PROGRAM_OPTIONS),
+    "app": (),
+}
+TASK_KEYS = ("subtask_intents",)
 
 
 class Configured(NamedTuple):
@@ -32,16 +37,26 @@ class Configured(NamedTuple):
 def command(argv: Any, options: Table) -> Configured:
     """A command with its own options and those of every intent."""
     own, rest = _split(options, COMMAND_OPTIONS)
-    return Configured(CommandHandler(checked_argv(argv), **own), rest)
+    for name, reference in own.get("secrets", {}).items():
+        check_reference(reference, f"secrets.{name}")
+    program, rest = _program(rest)
+    return Configured(CommandHandler(checked_argv(argv), **own, program=program), rest)
 
 
 def agent(name: str, agent: str, options: Table, agents: Mapping[str, Table]) -> Configured:
     """An agent with its prompt, the overridden options of the agent, and those of every intent."""
     own, rest = _split(options, AGENT_OPTIONS)
     found = dataclasses.replace(agent_from(agent, agents), **own)
+    program, rest = _program(rest)
     template, rest = _split(rest, ("prompt",))
     prompt = check_template(template.get("prompt", DEFAULT_PROMPT), f"intents.{name}.prompt")
-    return Configured(AgentHandler(found, prompt), rest)
+    return Configured(AgentHandler(found, prompt, program), rest)
+
+
+def _program(options: Table) -> tuple[ProgramOptions, dict[str, Any]]:
+    """The checked options of a program, and the other options."""
+    own, rest = _split(options, PROGRAM_OPTIONS)
+    return program_options(**own), rest
 
 
 def _split(options: Table, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:

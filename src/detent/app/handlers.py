@@ -1,15 +1,18 @@
-"""What an intent executes, as an app declares it: a function, a command or an agent.
+"""What an intent executes, as an app declares it: a function, a command, an agent or a
+function on a Ray cluster.
 
 The worker makes a runner for each of them (`worker/runners`).
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from detent.app.agent_config import Agent
 from detent.app.arguments import Parameters
+from detent.app.program_options import PLAIN, ProgramOptions
+from detent.app.ray_options import RayOptions
 from detent.errors import Invalid
 
 #: An element of a command that is replaced by a field of the payload.
@@ -33,6 +36,9 @@ class CommandHandler:
     #: Names of the environment variables that the command gets; None: those of the settings.
     environment: Sequence[str] | None = None
     directory: str | None = None
+    #: Variable to reference: `env:NAME` or `file:/path`, resolved when a run starts.
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    program: ProgramOptions = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,22 @@ class AgentHandler:
 
     agent: Agent
     prompt: str
+    #: Its hosts are in addition to those of the agent.
+    program: ProgramOptions = PLAIN
 
 
-Handler = FunctionHandler | CommandHandler | AgentHandler
+@dataclass(frozen=True, slots=True)
+class RayHandler:
+    """A plain function that a Ray cluster executes. Its nodes import it by name."""
+
+    function: Callable[..., Any]
+    parameters: Parameters
+    #: `module:name`.
+    reference: str
+    options: RayOptions
+
+
+Handler = FunctionHandler | CommandHandler | AgentHandler | RayHandler
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Intents (task types) as an app registers them: the name, the handler and the declared options."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from detent.app.arguments import Parameters
 from detent.app.handle import Handle
-from detent.app.handlers import FunctionHandler, Handler
+from detent.app.handlers import FunctionHandler, Handler, RayHandler
 from detent.app.intent_options import Declared
 from detent.app.prepared_submission import PreparedSubmission
 from detent.errors import Invalid
@@ -13,6 +14,12 @@ from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
 from detent.operations.context import Core
 from detent.submission.context import Context
+from detent.submission.offered_intents import (
+    DESCRIPTION,
+    LONGEST_DESCRIPTION,
+    TOOL,
+    check_offer,
+)
 from detent.submission.options import fields_of
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_checks import CRITICS, NEEDS_PLAN
@@ -89,10 +96,12 @@ class Intent(Generic[P, R]):
         self.idle_timeout_ms = declared.idle_timeout_ms
         self._row: dict[str, Any] | None = None
         self._check_key()
+        if declared.tool is not None and parameters is not None:
+            check_offer(name, declared.tool, arguments=parameters.schema())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the plain function, without detent."""
-        if not isinstance(self.handler, FunctionHandler):
+        if not isinstance(self.handler, FunctionHandler | RayHandler):
             raise Invalid(
                 f"intent {self.name} cannot be called: its handler is not a Python function. "
                 "Submit a job instead.",
@@ -155,12 +164,22 @@ class Intent(Generic[P, R]):
             "run_timeout_ms": declared.run_timeout_ms,
             "idle_timeout_ms": declared.idle_timeout_ms,
             "concurrency_key_template": declared.concurrency_key,
+            "max_budget_usd": declared.max_budget_usd,
             NEEDS_PLAN: self.needs_plan or None,
             ARGUMENTS: None if self.parameters is None else self.parameters.schema(),
             CRITICS: sorted(self.app.critics),
+            TOOL: declared.tool,
+            DESCRIPTION: declared.description or self._documented(),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}
+
+    def _documented(self) -> str | None:
+        """The docstring of the function of an intent that is offered to other agents."""
+        if self.declared.tool is None or not isinstance(self.handler, FunctionHandler | RayHandler):
+            return None
+        documented = inspect.getdoc(self.handler.function) or ""
+        return documented[:LONGEST_DESCRIPTION] or None
 
     # -- the concurrency key -------------------------------------------------------------------
 
@@ -205,8 +224,11 @@ def plan_document(steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, A
 def _row(step: PlanStep | Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(step, PlanStep):
         return step
+    plain = PlanStep(step.name, step.intent)
     given = {name: getattr(step, name) for name in PlanStep.__dataclass_fields__}
-    row = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
+    changed = {name: value for name, value in given.items() if value != getattr(plain, name)}
+    return {
+        "name": step.name,
+        "intent": step.intent,
+        **{name: list(each) if isinstance(each, tuple) else each for name, each in changed.items()},
     }
-    return {name: value for name, value in row.items() if value not in (None, [], {})}

@@ -2,29 +2,30 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel import document_fields
-from detent.kernel.budget import on_exceeded_from
+from detent.kernel.budget import budget_from, on_exceeded_from
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MAX_STEPS, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import policy_from
+from detent.submission.offered_intents import DESCRIPTION, TOOL, check_offer
 from detent.submission.options import (
     OPTIONS,
-    WorkspaceMode,
-    check_action,
     evidence_types,
     fields_of,
 )
+from detent.submission.workspace_options import WorkspaceMode, check_workspace
 
 #: The intent whose jobs bring their own plan. Every app has it.
 PLAN = "plan"
-#: The options about reviews, which have the names and values that they have in a submission.
-REVIEW = (
+#: The options that have the names and values that they have in a submission.
+AS_SUBMITTED = (
+    *("providers", "switch_provider", "workspace_per"),
     *("max_rounds", "on_accept", "target_branch", "push_remote"),
-    *("acceptance_criteria", "checker", "checker_may_accept"),
+    *("acceptance_criteria", "checker", "checker_may_accept", "variants", "choose"),
 )
 #: How many plan steps of one job run in parallel.
 PARALLEL_STEPS = 4
@@ -39,6 +40,11 @@ class Declared:
     idle_timeout_ms: int | None = None
     concurrency_key: str | None = None
     max_parallel_steps: int = PARALLEL_STEPS
+    #: The budget of tasks that are submitted without one.
+    max_budget_usd: float | None = None
+    #: What the intent does, and how it is offered to other agents; None: it is not.
+    description: str | None = None
+    tool: str | None = None
 
 
 def declare(
@@ -63,11 +69,11 @@ def declare(
     requires_evidence: Sequence[str] = (),
     on_budget_exceeded: str | None = None,
     workspace: str | None = None,
-    **review: Any,
+    **submitted: Any,
 ) -> Declared:
     """The options of an intent, checked at registration: a mistake raises Invalid at import.
 
-    `review` has options of `REVIEW`.
+    `submitted` has options of `AS_SUBMITTED`.
     """
     where = f"intent {name}"
     options: dict[str, Any] = {
@@ -86,9 +92,10 @@ def declare(
         "requires_evidence": evidence_types(requires_evidence, f"{where}: requires_evidence"),
         "on_budget_exceeded": on_budget_exceeded,
         "workspace": workspace,
-        **review,
+        **submitted,
     }
     kept = {key: value for key, value in options.items() if value not in (None, False, {}, [])}
+    kept |= {key: value for key, value in submitted.items() if key == "switch_provider"}
     _check(kept, name, where)
     if concurrency_key is not None:
         fields_of(document_fields.text(concurrency_key, f"{where}: concurrency_key", LONGEST_NAME))
@@ -102,8 +109,11 @@ def declare(
     )
 
 
+#: The options that are not stored with the jobs of an intent: the budget of its tasks, and how it
+#: is offered to other agents.
+APART = ("max_budget_usd", DESCRIPTION, TOOL)
 #: The names of all options of an intent.
-OPTION_NAMES = (*list(inspect.signature(declare).parameters)[1:-1], *REVIEW)
+OPTION_NAMES = (*list(inspect.signature(declare).parameters)[1:-1], *AS_SUBMITTED, *APART)
 
 
 def declared_options(name: str, options: Mapping[str, Any]) -> Declared:
@@ -117,7 +127,12 @@ def declared_options(name: str, options: Mapping[str, Any]) -> Declared:
             given=unknown,
             allowed=OPTION_NAMES,
         )
-    return declare(name, **options)
+    apart = {each: options[each] for each in APART if each in options}
+    check_offer(name, apart.get(TOOL), apart.get(DESCRIPTION))
+    if apart.get("max_budget_usd") is not None:
+        budget_from(apart["max_budget_usd"], f"intent {name}: max_budget_usd")
+    rest = {each: value for each, value in options.items() if each not in apart}
+    return replace(declare(name, **rest), **apart)
 
 
 def _check(options: Mapping[str, Any], name: str, where: str) -> None:
@@ -126,10 +141,10 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
         on_exceeded_from(options["on_budget_exceeded"], f"{where}: on_budget_exceeded")
     if "workspace" in options:
         document_fields.choice(options["workspace"], f"{where}: workspace", WorkspaceMode)
-    for each in REVIEW:
+    for each in AS_SUBMITTED:
         if each in options:
             OPTIONS[each].check(options[each], f"{where}: {each}")
-    check_action(options, where)
+    check_workspace(options, where)
     if options.get("checker") == name:
         raise document_fields.wrong(f"{where}: checker", "another intent", name)
     document = plan_from(options, name)

@@ -8,11 +8,13 @@ in `waits`, effects in `effects`, subtasks in `subtasks`; `run_context` has the 
 import contextlib
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from detent import failpoints
 from detent.app.arguments import returns_of
+from detent.app.charges import Charges
 from detent.app.failures import CodeChanged, Stopped, Suspended
 from detent.app.run_interface import CurrentRun, EngineConnection, Stop
 from detent.app.run_operations import BlockingCall, Call, ExecuteCommand, Operation
@@ -41,7 +43,12 @@ class Journal:
         self.reached: set[str] = set()
         #: Whether the handler has passed the last recorded checkpoint.
         self.advanced = False
+        #: Prefixes of names that an execution need not use again.
+        self.optional: set[str] = set()
         self.suspension: Suspended | None = None
+        #: What the run has spent and may still spend.
+        self.charges = Charges()
+        self._ordinals: Counter[str] = Counter()
         self._recorded: dict[str, Checkpoint] | None = None
 
     # -- finding ---------------------------------------------------------------------------
@@ -77,6 +84,19 @@ class Journal:
             )
         self.advanced = self.advanced or known is None
         return known
+
+    def numbered(self, key: str) -> str:
+        """The next name of a call that a handler makes several times: its key and an ordinal.
+
+        The names are the same in every execution if calls with the same key are made in the same
+        order. The end of a long key is replaced by its digest.
+        """
+        self._ordinals[key] += 1
+        number = f"#{self._ordinals[key]}"
+        if len(key) + len(number) > LONGEST_NAME:
+            digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+            key = f"{key[: LONGEST_NAME - len(number) - len(digest) - 1]}~{digest}"
+        return key + number
 
     def _may_have_checkpoints(self) -> bool:
         """False for the first run of a job without a plan: it has recorded nothing."""
@@ -144,7 +164,9 @@ class Journal:
         """Recorded names that this execution has passed without using them."""
         if not self._recorded or not self.advanced:
             return []
-        return sorted(name for name in self._recorded if name not in self.reached)
+        optional = tuple(self.prefix + each for each in self.optional)
+        unused = self._recorded.keys() - self.reached
+        return sorted(name for name in unused if not name.startswith(optional))
 
     def report_unreached(self) -> Operation[None]:
         """Warn, at the end of a run, that the present code no longer uses a recorded name."""

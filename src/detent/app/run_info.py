@@ -58,6 +58,28 @@ class RunInfo:
         """In a plan: the name of the resource that this plan step holds."""
         return self._journal.run.resource
 
+    @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context of this run, to pass on to other systems; None without one.
+
+        If traces are exported, it names the span of the run, and else the span that has submitted
+        the work.
+        """
+        return self._journal.run.traceparent
+
     def effect_key(self, key: str) -> str:
         """The idempotency key of an effect: the same in every attempt, and unique to the job."""
         return effect_key(self._journal, key)
+
+    def numbered(self, key: str) -> str:
+        """A name for the next of several calls with this key: `key#1`, `key#2`, and so on.
+
+        The names are the same in every execution of the handler if it makes the calls in the same
+        order.
+        """
+        return self._journal.numbered(key)
+
+
+def names_are_optional(run: RunInfo, prefix: str) -> None:
+    """Do not warn if an execution does not use a recorded name with this prefix again."""
+    run._journal.optional.add(prefix)

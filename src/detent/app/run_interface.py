@@ -117,6 +117,9 @@ class CurrentRun(Protocol):
     def resource(self) -> str | None: ...
 
     @property
+    def traceparent(self) -> str | None: ...
+
+    @property
     def files(self) -> RunOutput: ...
 
     @property

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from detent import failpoints
@@ -153,7 +154,7 @@ def _command(
     options = prepared.options()
     lifecycle = None if held.task is None else held.task.lifecycle
     about = (prepared.intent, journal.client.actor, options, lifecycle)
-    context = journal.run.intent.app.context(*about)
+    context = replace(journal.run.intent.app.context(*about), traceparent=journal.run.traceparent)
     given = {**prepared.given(), "not_before": not_before}
     if held.task is None:
         return subtask_of_job(context, held.job, child, given, options)

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from detent.cli import output
-from detent.settings import Loaded, load, name
+from detent.settings import Loaded, name
+from detent.settings_loader import load
 
 HIDDEN = "(hidden)"
 #: Names of settings whose values are secret.

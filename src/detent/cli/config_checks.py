@@ -13,12 +13,16 @@ from typing import Any
 
 from detent.app import configured_intents
 from detent.app.agent_config import agent_from
-from detent.cli.doctor_checks import Finding
+from detent.cli.agent_status import agent_statuses, how_to_sign_in
+from detent.cli.finding import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
 from detent.lifecycle_config import lifecycle_files
 from detent.limit_config import limits_from
-from detent.settings import Loaded, Settings, load, name
+from detent.provider_config import providers_from
+from detent.settings import Loaded, Settings, name
+from detent.settings_loader import load
+from detent.submission.workspace_options import has_branch
 from detent.thresholds import check
 from detent.worker import sandbox
 
@@ -35,6 +39,7 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
             lambda: configured_intents.check(
                 intents_from(loaded.tables), agents_from(loaded.tables)
             ),
+            lambda: providers_from(loaded.tables),
             lambda: limits_from(loaded.tables),
             lambda: lifecycle_files(loaded.tables, loaded.file),
         )
@@ -47,7 +52,8 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
         Finding("configuration", True, str(where)),
         *variables(os.environ),
         *programs(loaded),
-        *extras(loaded.settings),
+        *agents(loaded),
+        *extras(loaded),
         *reachable(loaded.settings),
     ]
 
@@ -85,20 +91,45 @@ def programs(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("programs", False, error.message, error.hint)
 
 
+def agents(loaded: Loaded) -> Iterator[Finding]:
+    """Check that the agents of the configured intents are signed in; `programs` finds the rest."""
+    used = agent_statuses(loaded, versions=False) if "intents" in loaded.tables else ()
+    for each in used:
+        if not each.intents or each.path is None or each.signed_in is None:
+            continue
+        what = f"{each.name} signs in with {each.credential}"
+        if not each.signed_in:
+            what = f"{each.name} is not signed in"
+        remedy = how_to_sign_in(each, loaded.settings.data_dir)
+        yield Finding("agents", each.signed_in, what, remedy)
+
+
 def _started(row: Mapping[str, Any], agents: Mapping[str, Any]) -> Iterator[str]:
     """The programs that an intent starts, unless the program is a placeholder."""
     argv = agent_from(row["agent"], agents).argv if "agent" in row else row.get("command", ())
-    if argv and isinstance(argv[0], str) and "{" not in argv[0]:
+    if "image" in row:
+        yield sandbox.PODMAN  # the program itself is in the image
+    elif argv and isinstance(argv[0], str) and "{" not in argv[0]:
         yield argv[0]
-    if row.get("workspace") == "worktree":
+    if has_branch(row):
         yield "git"
 
 
-def extras(settings: Settings) -> Iterator[Finding]:
-    """Check the optional packages that settings need; opening the store checks its driver."""
-    if settings.traces_enabled and find_spec("opentelemetry") is None:
+def extras(loaded: Loaded) -> Iterator[Finding]:
+    """Check the optional packages that are needed; opening the store checks its driver."""
+    if loaded.settings.traces_enabled and find_spec("opentelemetry") is None:
         what = "traces.enabled is true, but OpenTelemetry is not installed"
         yield Finding("extras", False, what, "Install it: pip install 'detent[otel]'")
+    for agent in _acp_agents(loaded) if find_spec("acp") is None else ():
+        what = f"the agent {agent} speaks ACP, but agent-client-protocol is not installed"
+        yield Finding("extras", False, what, "Install it: pip install 'detent[acp]'")
+
+
+def _acp_agents(loaded: Loaded) -> list[str]:
+    """The agents of intents that speak the Agent Client Protocol."""
+    rows = intents_from(loaded.tables).values() if "intents" in loaded.tables else ()
+    used, tables = {row["agent"] for row in rows if "agent" in row}, agents_from(loaded.tables)
+    return [each for each in sorted(used) if agent_from(each, tables).protocol == "acp"]
 
 
 def reachable(settings: Settings) -> Iterator[Finding]:

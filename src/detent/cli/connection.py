@@ -1,14 +1,17 @@
-"""Connect a command to detent: through the gateway of the data directory, else to the store."""
+"""Connect a command: to the gateway that is set, to that of this machine, or to its store."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
 from detent.cli.gateway_client import Gateway, live_gateway, read_token
 from detent.cli.short_ids import ShortIds
-from detent.settings import Loaded, load
+from detent.cli.target import current_target
+from detent.settings import Loaded
+from detent.settings_loader import load
+from detent.trace_propagation import outgoing_traceparent, received_traceparent
 
 
 class Connection(Protocol):
@@ -27,15 +30,24 @@ class Direct(ShortIds):
         from detent.operations.registry import OWNER, call
 
         given = {name: value for name, value in arguments.items() if value is not None}
-        return call(operation, self.core, OWNER, **given)
+        with received_traceparent(outgoing_traceparent()):
+            return call(operation, self.core, OWNER, **given)
 
 
 @contextmanager
 def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
-    """Connect to the running gateway of this data directory, or to its store if there is none.
+    """Connect to the gateway that a URL or a context names; else to this machine's installation.
 
+    On this machine it is the running gateway of the data directory, or the store if there is none.
     If the settings name a store, a gateway that serves another store is not used.
     """
+    target = current_target()
+    if target is not None:
+        from detent.cli.remote_gateway import RemoteGateway
+
+        with closing(RemoteGateway(target)) as remote:
+            yield remote
+        return
     loaded = loaded or load()
     named = loaded.settings.store_url
     server = live_gateway(loaded.settings.data_dir)

@@ -8,8 +8,9 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect, live_server
+from detent.cli.target import current_target
 from detent.errors import Refused
-from detent.settings import load
+from detent.settings_loader import load
 
 
 def login_link(url: str, connection: Connection) -> str:
@@ -28,14 +29,8 @@ def login_link(url: str, connection: Connection) -> str:
 @output.json_option
 def dashboard(open_it: bool, as_json: bool) -> None:
     """Open the dashboard with a login link that works once, within a minute."""
-    loaded = load()
-    url = live_server(loaded.settings.data_dir)
-    if url is None:
-        raise Refused(
-            f"No gateway serves the data directory {loaded.settings.data_dir}.",
-            hint="Start one with `detent up`, then repeat the command.",
-        )
-    with connect(loaded) as connection:
+    url = _gateway_url()
+    with connect() as connection:
         link = login_link(url, connection)
     if as_json:
         output.print_json({"url": link})
@@ -43,6 +38,21 @@ def dashboard(open_it: bool, as_json: bool) -> None:
     output.print_text(f"{link}\nThe link works once, within a minute.")
     if open_it:
         open_browser(link)
+
+
+def _gateway_url() -> str:
+    """The URL of the gateway that is set, else of the one that runs on this machine."""
+    target = current_target()
+    if target is not None:
+        return target.url
+    data_dir = load().settings.data_dir
+    url = live_server(data_dir)
+    if url is None:
+        raise Refused(
+            f"No gateway serves the data directory {data_dir}.",
+            hint="Start one with `detent up`, then repeat the command.",
+        )
+    return url
 
 
 def open_browser(link: str) -> None:

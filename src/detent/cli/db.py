@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.cli import output
+from detent.cli.target import load_local
 from detent.errors import DetentError, Refused
-from detent.settings import Settings, load
+from detent.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,64 +37,54 @@ def db() -> None:
 @output.json_option
 def init(as_json: bool) -> None:
     """Create the database, or upgrade it to the current schema."""
-    _migrate("Created", as_json)
+    settings = load_local().settings
+    before = _schema(settings)
+    if before.needed:
+        _open(settings).close()
+    _print_schema("Created", before, as_json)
 
 
 @db.command()
+@click.option(
+    "--finish",
+    is_flag=True,
+    help="Also apply changes that older versions cannot use; refused while one runs.",
+)
 @output.json_option
-def upgrade(as_json: bool) -> None:
+def upgrade(finish: bool, as_json: bool) -> None:
     """Upgrade the database to the current schema and storage layout.
 
-    Every start applies small changes of the schema too. A database of an earlier storage layout is
-    upgraded by this command only: stop detent and make a backup first. The database is verified
-    before and after. An upgrade that was interrupted continues.
+    Processes of the previous version may run: they can use the new schema until the upgrade is
+    finished with --finish. A database of an earlier storage layout is converted: stop detent and
+    make a backup first. It is verified before and after. An upgrade that was interrupted continues.
     """
-    if not _upgrade_layout(as_json):
-        _migrate("Upgraded", as_json)
+    from detent.cli.db_upgrade import finish_upgrade, upgrade_layout
+
+    settings = load_local().settings
+    layout = upgrade_layout(settings, lambda: _require_stopped(settings))
+    if layout is not None:
+        output.print_result(*layout, as_json)
+        return
+    before = _schema(settings)
+    if before.exists and finish:
+        finish_upgrade(before)
+    elif before.needed:
+        _open(settings).close()
+    _print_schema("Upgraded", before, as_json)
 
 
-def _upgrade_layout(as_json: bool) -> bool:
-    """Convert a database of an earlier layout; False if there is nothing to convert."""
-    settings = load().settings
-    schema = _schema(settings)
-    if not schema.exists:
-        return False
-    from detent.cli.progress import progress_bar
-    from detent.integrity.upgrade import upgrade_postgres, upgrade_sqlite, verify_upgrade
-
-    names = [f"{each.number:04}_{each.name}" for each in schema.waiting]
-    with progress_bar() as update:
-
-        def progress(what: str, at: int) -> None:
-            update(what, at, at)
-
-        if names:
-            _require_stopped(settings)
-            convert = upgrade_postgres if schema.path is None else upgrade_sqlite
-            done = convert(settings.url, time.time_ns() // 1_000, progress)
-        else:  # an upgrade may have been interrupted during its verification
-            done = verify_upgrade(settings.url, progress)
-    if done is None:
-        return False
-    upgraded = f"Upgraded {schema.where}: {', '.join(names)}." if names else "Verified the upgrade."
-    text = (
-        f"{upgraded}\n"
-        f"Converted {done.events} events. The hash chain is the same as before: "
-        f"{done.anchor.chain} at position {done.anchor.position}."
-    )
-    facts = {"where": schema.where, "applied": names, "events": done.events}
-    output.print_result({**facts, "anchor": done.anchor._asdict()}, text, as_json)
-    return True
-
-
-def _migrate(done: str, as_json: bool) -> None:
-    before = _schema(load().settings)
-    names = [f"{each.number:04}_{each.name}" for each in before.waiting]
+def _print_schema(done: str, before: "SchemaStatus", as_json: bool) -> None:
+    """Print the migrations that were applied, and those that end the upgrade later."""
+    waiting = _schema(load_local().settings).waiting
+    names = [str(each) for each in before.waiting if each not in waiting]
+    message = f"{before.where} has the current schema, {len(before.applied)}."
     if names:
-        _open(load().settings).close()
         message = f"{done} {before.where}: {', '.join(names)}."
-    else:
-        message = f"{before.where} has the current schema, {len(before.applied)}."
+    if waiting:
+        message += (
+            f"\nNot applied yet: {', '.join(map(str, waiting))}. When no process of an older "
+            "version runs: detent db upgrade --finish"
+        )
     output.print_result({"where": before.where, "applied": names}, message, as_json)
 
 
@@ -104,15 +95,15 @@ def status(as_json: bool) -> None:
 
     The exit code is 1 if migrations are missing.
     """
-    settings = load().settings
+    settings = load_local().settings
     schema = _schema(settings)
     found: dict[str, Any] = {
         "where": schema.where,
         "exists": schema.exists,
         "schema": len(schema.applied),
-        "waiting": [f"{each.number:04}_{each.name}" for each in schema.waiting],
+        "waiting": [str(each) for each in schema.waiting],
     }
-    if schema.exists and not schema.waiting:
+    if schema.exists and not schema.needed:
         found |= _contents(settings)
     if as_json:
         output.print_json(found)
@@ -151,9 +142,12 @@ def _contents(settings: Settings) -> dict[str, Any]:
 )
 @output.json_option
 def sql(everything: bool, as_json: bool) -> None:
-    """Print the SQL of the missing migrations, to apply it manually."""
-    schema = _schema(load().settings)
-    wanted = _known(schema) if everything else schema.waiting
+    """Print the SQL of the missing migrations, to apply it manually.
+
+    Migrations that older versions cannot use are printed when no other is missing.
+    """
+    schema = _schema(load_local().settings)
+    wanted = _known(schema) if everything else schema.needed or schema.waiting
     statements = [
         f"BEGIN;\n{text.rstrip()}\n\n"
         "INSERT INTO schema_migrations (number, name, digest, at)\n"
@@ -204,7 +198,7 @@ def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
     from detent.store.sqlite.backup import back_up
     from detent.transfer.blob_copy import copy_blobs, count_blobs
 
-    schema = _sqlite_only(load().settings, "pg_dump")
+    schema = _sqlite_only(load_local().settings, "pg_dump")
     ours, theirs = _blobs_of(_file_of(schema)), _blobs_beside(file)
     if with_blobs and count_blobs(theirs):
         raise Refused(
@@ -237,7 +231,7 @@ def restore(file: Path, as_json: bool) -> None:
     from detent.store.store_url import is_postgres, sqlite_path
     from detent.transfer.blob_copy import copy_blobs
 
-    settings = load().settings
+    settings = load_local().settings
     if is_postgres(settings.url):
         _sqlite_only(settings, "pg_restore")
     if not file.exists():
@@ -316,8 +310,9 @@ def move(url: str, as_json: bool) -> None:
     from detent.operations.opener import open_core
     from detent.store.store_url import is_postgres
 
-    loaded = load()
+    loaded = load_local()
     schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")
+    schema.require_own("db move")
     if not is_postgres(url):
         raise Refused(f"{url} is no PostgreSQL URL.", hint="Give postgresql://user@host/database.")
     with open_core(loaded) as core:
@@ -366,7 +361,7 @@ def trim(as_json: bool) -> None:
     """
     from detent.integrity import hash_chain
 
-    store = _open(load().settings)
+    store = _open(load_local().settings)
     try:
         hash_chain.extend_chain(store)
         count = hash_chain.trim(store)
@@ -395,7 +390,7 @@ def clock(reset: bool, as_json: bool) -> None:
     from detent import views
     from detent.operations import store_time
 
-    store = _open(load().settings)
+    store = _open(load_local().settings)
     try:
         back = store_time.reset(store) if reset else 0
         now, ahead = store_time.read(store)
@@ -418,9 +413,9 @@ def _schema(settings: Settings) -> "SchemaStatus":
 
 
 def _open(settings: Settings) -> "Store":
-    from detent.store.store_url import open_store
+    from detent.store.configured_store import open_configured
 
-    return open_store(settings.url)
+    return open_configured(settings)
 
 
 def _sqlite_only(settings: Settings, instead: str) -> "SchemaStatus":

@@ -1,20 +1,15 @@
 """`detent diff`: print the diff of a task, or what changed since an earlier round."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
+from detent.cli.diff_lines import Json, file_lines, file_name
 from detent.errors import Invalid, NotFound
 
-STYLES = {"added": "green", "removed": "red", "context": ""}
-SIGNS = {"added": "+", "removed": "-", "context": " "}
 HEADINGS = ("FILE", "STATUS", "ADDED", "REMOVED")
-FILE_STYLE, HUNK_STYLE = "bold", "cyan"
-
-Json = Mapping[str, Any]
 
 
 @click.command()
@@ -24,7 +19,7 @@ Json = Mapping[str, Any]
     "--since",
     type=int,
     metavar="ROUND",
-    help="Show what changed since the last diff of this round; the first round is 0.",
+    help="Show what changed since the last diff of this round; the first round is 1.",
 )
 @click.option("--stat", is_flag=True, help="Only list the files with their numbers of lines.")
 @output.json_option
@@ -39,7 +34,7 @@ def diff(task_id: str, path: str | None, since: int | None, stat: bool, as_json:
         earlier = None if since is None else _earlier(review, since)
         files = _files(detent, review, earlier, path)
         if not stat:
-            files = [{**each, **_lines(detent, review, earlier, each)} for each in files]
+            files = with_lines(detent, review, files, earlier)
     if as_json:
         facts = {"task_id": review["task_id"], "diff": under_review["sha256"], "since": earlier}
         output.print_json({**facts, "files": files})
@@ -48,8 +43,8 @@ def diff(task_id: str, path: str | None, since: int | None, stat: bool, as_json:
     elif not files:
         output.print_text("No file differs.")
     else:
-        for each in files:
-            _print(each)
+        for line in (line for each in files for line in file_lines(each)):
+            output.print_line(line)
 
 
 def _diff_of(review: Json) -> Json:
@@ -59,7 +54,7 @@ def _diff_of(review: Json) -> Json:
         raise NotFound(
             f"Task {review['task_id']} has no diff.",
             code="unknown_diff",
-            hint="A diff is left by an agent that works in a worktree.",
+            hint="A diff is left by an agent that works in a worktree or clone.",
         )
     return found
 
@@ -93,6 +88,13 @@ def _files(detent: Connection, review: Json, earlier: str | None, path: str | No
     return chosen
 
 
+def with_lines(
+    detent: Connection, review: Json, files: Iterable[Json], earlier: str | None = None
+) -> list[Json]:
+    """Files of the diff under review with their hunks, or with the changes since an earlier one."""
+    return [{**each, **_lines(detent, review, earlier, each)} for each in files]
+
+
 def _lines(detent: Connection, review: Json, earlier: str | None, file: Json) -> Json:
     """The hunks of a file."""
     place = {"task_id": review["task_id"], "path": file["path"]}
@@ -108,40 +110,4 @@ def _lines(detent: Connection, review: Json, earlier: str | None, file: Json) ->
 
 def _cells(file: Json) -> tuple[str, ...]:
     status = file.get("status", "changed")
-    return _name(file), status, str(file["added"]), str(file["removed"])
-
-
-def _name(file: Json) -> str:
-    old = file["old_path"]
-    return file["path"] if old is None else f"{old} -> {file['path']}"
-
-
-def _print(file: Json) -> None:
-    _line(f"{_name(file)}  +{file['added']} -{file['removed']}", FILE_STYLE)
-    for note in _notes(file):
-        _line(note)
-    for hunk in file["hunks"]:
-        before = f"-{hunk['before_start']},{hunk['before_count']}"
-        after = f"+{hunk['after_start']},{hunk['after_count']}"
-        _line(f"@@ {before} {after} @@ {hunk['heading']}".rstrip(), HUNK_STYLE)
-        for line in hunk["lines"]:
-            _line(SIGNS[line["kind"]] + line["text"], STYLES[line["kind"]])
-            if line["no_newline"]:
-                _line("\\ No newline at end of file")
-
-
-def _notes(file: Json) -> Iterator[str]:
-    """What the lines of a file do not show."""
-    if file["binary"]:
-        yield "Binary file."
-    modes = file.get("old_mode"), file.get("new_mode")
-    if None not in modes and modes[0] != modes[1]:
-        yield f"Mode: {modes[0]} -> {modes[1]}."
-    if file.get("base_changed"):
-        yield "The file had another base in that round: only lines that both diffs show are here."
-    if file["truncated"]:
-        yield "Lines are missing here: the file is too long, or the diff was cut off."
-
-
-def _line(text: str, style: str = "") -> None:
-    output.print_line(output.Styled(text, style))
+    return file_name(file), status, str(file["added"]), str(file["removed"])

@@ -1,10 +1,14 @@
 """`detent doctor`: check the installation and print how to fix each problem."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from detent.cli import output
+
+if TYPE_CHECKING:
+    from detent.cli.finding import Finding
 
 
 @click.command()
@@ -12,14 +16,10 @@ from detent.cli import output
 def doctor(as_json: bool) -> None:
     """Check this installation for problems and print how to fix them.
 
+    If commands use a gateway on another machine, the connection to it and the token are checked.
     The exit code is 1 if there is a problem. Nothing is changed. `detent verify` checks the data.
     """
-    from detent.cli.config_checks import check_configuration
-    from detent.cli.doctor_checks import check_installation
-
-    loaded, found = check_configuration()
-    if loaded is not None:
-        found += check_installation(loaded.settings)
+    found = _findings()
     if as_json:
         output.print_json({"findings": [each._asdict() for each in found]})
     else:
@@ -29,3 +29,22 @@ def doctor(as_json: bool) -> None:
             if not each.well:
                 output.print_text(f"       {each.remedy}")
     sys.exit(0 if all(each.well for each in found) else 1)
+
+
+def _findings() -> "list[Finding]":
+    """The findings about the gateway that is set, else about the installation of this machine."""
+    from detent.cli.target_checks import check_target, names_this_machine
+
+    if not names_this_machine():
+        return check_target()
+    from detent.cli.config_checks import check_configuration
+    from detent.cli.doctor_checks import check_installation
+
+    loaded, found = check_configuration()
+    if loaded is not None:
+        found += check_installation(loaded.settings)
+        if loaded.settings.github_token:
+            from detent.cli.forge_checks import github  # imported late: few use it
+
+            found += github(loaded.settings)
+    return [*check_target(), *found]

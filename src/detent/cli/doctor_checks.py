@@ -17,21 +17,23 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import apsw
 
 from detent.cli.connection import live_server
+from detent.cli.finding import Finding
 from detent.cli.processes_using_data import live_workers
 from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
 from detent.store.port import ReadTransaction
-from detent.store.schema_status import SchemaStatus, schema_status
+from detent.store.s3.bucket import Bucket
+from detent.store.schema_status import SchemaStatus, program_schema, schema_status
 from detent.store.sqlite import checks
-from detent.store.store_url import open_store
+from detent.store.store_url import is_postgres, open_store
+from detent.store.table_names import status_row
 from detent.store.types import Query
 
 #: With less free space than this, the disk is nearly full.
@@ -46,15 +48,6 @@ READY_WITHIN_S = 10.0
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Finding(NamedTuple):
-    """The result of one check. `remedy` says what to do if it is not `well`."""
-
-    name: str
-    well: bool
-    what: str
-    remedy: str = ""
-
-
 def check_installation(settings: Settings, clock: Callable[[], int] | None = None) -> list[Finding]:
     """All checks; if the database cannot be opened, that is a finding too."""
     now = clock or _host_clock
@@ -63,14 +56,19 @@ def check_installation(settings: Settings, clock: Callable[[], int] | None = Non
         *permissions(settings),
         *disk(settings),
         *server(settings),
+        *bucket(settings),
         *host_clock(now()),
     ]
     try:
         require_store(settings.data_dir, settings.url)
         schema = schema_status(settings.url)
         found += database(schema)
-        if schema.exists and not schema.waiting:
+        if schema.exists and not schema.needed:
             found += inside(settings, now())
+            if is_postgres(settings.url):
+                from detent.cli.postgres_checks import check_postgres  # imported late: few use it
+
+                found += check_postgres(settings)
     except DetentError as error:
         found.append(Finding("database", False, error.message, error.hint))
     return found
@@ -191,10 +189,15 @@ def database(schema: SchemaStatus) -> Iterator[Finding]:
     if not schema.exists:
         yield Finding("schema", True, f"the database {schema.where} does not exist yet")
         return
-    waiting = ", ".join(f"{each.number:04}_{each.name}" for each in schema.waiting)
+    waiting = ", ".join(map(str, schema.waiting))
     what = f"{schema.where} has schema {len(schema.applied)}"
+    if schema.newer:
+        what += f"; this version has schema {program_schema(schema.url)} and can use it"
     missing = f"{what}; missing migrations: {waiting}" if waiting else what
-    yield Finding("schema", not waiting, missing, "Upgrade it: detent db upgrade")
+    remedy = "Upgrade it: detent db upgrade"
+    if waiting and not schema.needed:
+        remedy = "When no process of an older version runs: detent db upgrade --finish"
+    yield Finding("schema", not waiting, missing, remedy)
     if schema.path is not None:
         try:
             checks.check_file_system(schema.path)
@@ -202,6 +205,17 @@ def database(schema: SchemaStatus) -> Iterator[Finding]:
             yield Finding("durability", True, what)
         except DetentError as error:
             yield Finding("durability", False, error.message, error.hint)
+
+
+def bucket(settings: Settings) -> Iterator[Finding]:
+    """Check the bucket by writing, listing and deleting an object."""
+    if not settings.blobs_url:
+        return
+    try:
+        Bucket(settings.blobs_url, settings.blobs_endpoint, settings.blobs_region).check()
+        yield Finding("bucket", True, f"{settings.blobs_url} can be written and read")
+    except DetentError as error:
+        yield Finding("bucket", False, error.message, error.hint)
 
 
 def inside(settings: Settings, now: int) -> list[Finding]:
@@ -214,6 +228,8 @@ def inside(settings: Settings, now: int) -> list[Finding]:
                 *workers(view, settings),
                 *keeper(view, settings),
                 *work(view, settings),
+                *trackers(view),
+                *slack(view, settings),
             ]
     finally:
         store.close()
@@ -270,3 +286,25 @@ def work(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
         yield Finding("work", False, what, remedy)
     if not left:
         yield Finding("work", True, f"{sum(waiting.values())} queued, none without a worker")
+
+
+def trackers(view: ReadTransaction) -> Iterator[Finding]:
+    """The last error of the keeper with a tracker, if it has not succeeded since."""
+    rows = view.rows("system_state")
+    for role in ("notion", "github", "gitlab"):
+        row = rows.get(status_row(role)) or {}
+        if row.get("error"):
+            what = f"since {row['since']}: {row['error']}"
+            yield Finding(f"keeper of {role}", False, what, row["hint"] or "")
+
+
+def slack(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
+    """Check the connection to Slack if it is configured."""
+    if settings.slack_bot_token:
+        from detent.cli.slack_check import slack_faults  # imported late: few use it
+
+        faults = list(slack_faults(view, settings))
+        yield from (Finding("slack", False, what, remedy) for what, remedy in faults)
+        if not faults:
+            named = ", ".join(each.split()[0] for each in settings.slack_channels)
+            yield Finding("slack", True, f"the app can use {named}")

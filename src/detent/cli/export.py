@@ -10,8 +10,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, Direct, connect
+from detent.cli.target import load_local
 from detent.errors import DetentError, Invalid, Refused
-from detent.settings import load
 
 if TYPE_CHECKING:
     from detent.operations.context import Core
@@ -45,7 +45,7 @@ def export(task_id: str | None, file: Path | None, checked: Path | None, as_json
     from detent.operations.run_output import read_bytes
     from detent.transfer.exporter import export_task
 
-    with open_core(load()) as core:
+    with open_core(load_local()) as core:
         data_dir = core.settings.data_dir
         whole = Direct(core).whole("task", task_id)
         made = export_task(
@@ -119,7 +119,7 @@ def _import_archive(file: Path, as_json: bool) -> None:
     from detent.operations.registry import OWNER
     from detent.transfer.importer import import_archive
 
-    with open_core(load()) as core:
+    with open_core(load_local()) as core:
         actor = Actor(OWNER.name)
         made = import_archive(core.engine, file, actor, lambda *piece: _write_output(core, *piece))
     if as_json:
@@ -183,7 +183,7 @@ def _enqueue_line(detent: Connection, line: bytes) -> bool:
     """Queue the task of one line; True if the task exists already, in any state."""
     try:
         document = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"the line is not JSON: {error}", field="line", code="unreadable") from None
     if not isinstance(document, dict):
         raise Invalid("the line is not a JSON object", field="line")

@@ -17,6 +17,7 @@ from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
 from detent.http_requests import Request, Route, error_from, request_for
 from detent.server_file import read_live
 from detent.settings import TOKEN_FILE
+from detent.trace_propagation import outgoing_headers
 
 TIMEOUT_S = 30.0
 READ_BYTES = 65_536
@@ -110,18 +111,24 @@ def _encoded(request: Request, host: str, token: str) -> bytes:
         "Host": host,
         "Authorization": f"Bearer {token}",
         "Content-Length": str(len(body)),
+        **outgoing_headers(),
         **request.headers,
     }
+    lines = [f"{request.method} {request.target} HTTP/1.0"]
+    lines += [f"{name}: {value}" for name, value in checked_headers(headers).items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    """The headers, if each is one line: a line break would start another header."""
     for name, value in headers.items():
-        if not value.isprintable():  # a line break would start another header
+        if not value.isprintable():
             raise Invalid(
                 f"{name} must be one line of printable text, and not {value!r}.",
                 field=name,
                 given=value,
             )
-    lines = [f"{request.method} {request.target} HTTP/1.0"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode() + body
+    return headers
 
 
 def read_token(data_dir: Path) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from detent.cli import output
-from detent.settings import load
+from detent.cli.target import load_local
 
 LABELS = {
     "work": "tasks, and jobs without a task",
@@ -31,7 +31,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     from detent.operations.opener import open_core
     from detent.worker.workspaces import forget
 
-    with open_core(load()) as core:
+    with open_core(load_local()) as core:
         gone = run_all(core, dry_run=dry_run)._asdict()
         swept = Sweep(core, forget, dry_run=dry_run).run()._asdict()
     found = {name: gone.get(name, 0) + swept.get(name, 0) for name in LABELS}

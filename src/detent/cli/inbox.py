@@ -8,9 +8,11 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
+from detent.cli.review_session import ReviewSession, Shown
 from detent.cli.table_columns import task_state_cell
 from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import value_from
+from detent.cli.variants import print_variants
 from detent.cli.working_jobs import working_jobs
 from detent.errors import DetentError
 
@@ -164,11 +166,15 @@ def _handle(detent: Connection, row: Mapping[str, Any]) -> None:
     """Ask a person what to do with an item, until an action succeeds or the item is skipped."""
     output.print_text(f"{row['id']}  {row['intent']}  {row['title']}\n  {request_text(row)}")
     choices = JOB_ACTIONS if "question" in row else _legal_actions(row)
+    more = ["review", "show", "skip"] if "accept" in choices else ["show", "skip"]
     while True:
-        choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
+        choice = click.prompt("  do", type=click.Choice([*choices, *more]), default="skip")
         if choice == "skip":
             return
         try:
+            if choice == "review":
+                ReviewSession(detent, Shown(detent, row["id"])).run()
+                return
             if choice == "show":
                 _show(detent, row)
                 continue
@@ -234,6 +240,11 @@ def _answer(detent: Connection, row: Mapping[str, Any]) -> Any:
     return detent.call("answer_task", task_id=row["id"], question=asked, answer=answer)
 
 
+def _choose(detent: Connection, row: Mapping[str, Any]) -> Any:
+    print_variants(detent.call("variants", task_id=row["id"]))
+    return detent.call("choose_variant", task_id=row["id"], variant=click.prompt("  number"))
+
+
 def _answer_job(detent: Connection, row: Mapping[str, Any]) -> Any:
     answer = click.prompt("  answer")
     return detent.call("answer_job", job_id=row["id"], question=row["question"], answer=answer)
@@ -288,7 +299,7 @@ _CANCEL, _RETRY = _task_action("cancel_task"), _task_action("retry_task")
 _DELETE = _task_action("delete_task")
 ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "review": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
-    "question": {"answer": _answer, "cancel": _CANCEL},
+    "question": {"answer": _answer, "choose": _choose, "cancel": _CANCEL},
     "needs_user": {"answer": _answer, "cancel": _CANCEL},
     "budget": {"raise": _raise, "retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
     "error": {"retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},

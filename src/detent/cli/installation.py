@@ -25,18 +25,18 @@ def health(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        verdict = output.Styled(found["verdict"], COLOURS.get(found["verdict"], ""))
-        rows: list[tuple[output.Cell, ...]] = [("verdict", verdict, "")]
-        for reason in found["reasons"]:
-            mark = output.Styled(reason["verdict"], COLOURS.get(reason["verdict"], ""))
-            rows.append((reason["figure"], mark, reason["text"]))
-        for figure in found["shown"]:
-            value = "none" if figure["value"] is None else str(figure["value"])
-            mark = output.Styled(value, "" if figure["within"] else "yellow")
-            rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
-        rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
-        output.print_table(("CHECK", "VALUE", "REASON"), rows, wrap=True)
+        rows = [("all", "verdict", _mark(found["verdict"]), "")]
+        for name, group in (("system", found["system"]), ("your work", found["work"])):
+            rows += [
+                (name, each["figure"].replace("_", " "), _mark(each["verdict"]), each["text"])
+                for each in group["reasons"]
+            ]
+        output.print_table(("PART", "CHECK", "VERDICT", "REASON"), rows, wrap=True)
     sys.exit(1 if found["verdict"] == "unhealthy" else 0)
+
+
+def _mark(verdict: str) -> output.Styled:
+    return output.Styled(verdict, COLOURS.get(verdict, ""))
 
 
 # ---- stats -----------------------------------------------------------------------------------
@@ -74,7 +74,6 @@ def _figures(found: Mapping[str, Any]) -> dict[str, str]:
         "success rate": "none ended" if rate is None else f"{rate:.1%}",
         "duration p50": _seconds(found["durations"]["p50_s"]),
         "duration p95": _seconds(found["durations"]["p95_s"]),
-        "duration mean": _seconds(found["durations"]["mean_s"]),
         "queued jobs": f"{found['queued']}",
         "oldest queued": _seconds(found["oldest_queued_s"]),
     }

@@ -7,6 +7,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
+from detent.cli.quota_values import quotas_text
 from detent.cli.typed_values import seconds_from
 
 
@@ -67,7 +68,7 @@ def _set_paused(operation: str, as_json: bool, target: Mapping[str, Any], **argu
 @click.option("--time", help="At this time, with its zone: 2030-01-01T12:00:00Z.")
 @output.json_option
 def limits(position: int | None, time: str | None, as_json: bool) -> None:
-    """List pauses, concurrency limits and rate limits; now, or at an earlier time."""
+    """List pauses, limits, quotas and weights; now, or at an earlier time."""
     with connect() as detent:
         found = detent.call("list_limits", position=position, time=time)
     _list(found, as_json, "No pauses and no limits.")
@@ -79,7 +80,7 @@ def _list(found: Mapping[str, Any], as_json: bool, empty: str) -> None:
     elif not found["items"]:
         output.print_text(empty)
     else:
-        headings = ("NAME", "PAUSED", "MAX RUNNING", "MAX STARTS", "BY", "SINCE", "UNTIL", "REASON")
+        headings = ("NAME", "PAUSED", "WEIGHT", "LIMITS", "BY", "SINCE", "UNTIL", "REASON")
         output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
@@ -87,8 +88,8 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         "yes" if row["paused"] else "",
-        "" if row["running"] is None else str(row["running"]),
-        "" if row["rate"] is None else f"{row['rate']} in {row['per_s']} s",
+        "" if row["weight"] is None else str(row["weight"]),
+        quotas_text(row),
         row["paused_by"] or "",
         row["paused_at"] or "",
         row["paused_until"] or "",

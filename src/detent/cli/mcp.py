@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from detent.cli.connection import Connection, connect
+from detent.cli.target import Target, current_target
 from detent.errors import Forbidden, Misconfigured
 
 #: The scopes without --scope: an agent cannot accept or cancel work.
@@ -17,22 +18,20 @@ SCOPES = ("read", "submit", "operate", "review", "run", "admin")
 
 @click.command()
 @click.option(
-    "--url", envvar="DETENT_URL", help="A gateway on another machine; DETENT_TOKEN is its token."
-)
-@click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
     help="Offer the tools of this scope; may be repeated. Default: read and submit, or "
-    "with --url all scopes of the token.",
+    "with a gateway on another machine all scopes of the token.",
 )
-def mcp(url: str | None, scopes: tuple[str, ...]) -> None:
+def mcp(scopes: tuple[str, ...]) -> None:
     """Serve operations as MCP tools on standard input and output."""
     serve = _import_server()
-    with _connection(url) as connection:
-        wanted = scopes or (SCOPES if url else DEFAULT_SCOPES)
-        allowed = _allowed(connection) if url else SCOPES
+    target = current_target()
+    with _connection(target) as connection:
+        wanted = scopes or (SCOPES if target else DEFAULT_SCOPES)
+        allowed = _allowed(connection) if target else SCOPES
         serve(connection, frozenset(wanted) & frozenset(allowed))
 
 
@@ -41,7 +40,8 @@ def _import_server() -> Any:
     try:
         import anyio
 
-        from detent.integrations.mcp_server import McpClient, serve_stdio
+        from detent.integrations.mcp.mcp_server import serve_stdio
+        from detent.integrations.mcp.mcp_tools import McpClient
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"The MCP server is not installed: the package {error.name} is missing.",
@@ -67,14 +67,15 @@ def _import_server() -> Any:
 
 
 @contextmanager
-def _connection(url: str | None) -> Iterator[Connection]:
-    if url is None:
+def _connection(target: Target | None) -> Iterator[Connection]:
+    """Connect; to another machine with a client that tries again while its gateway restarts."""
+    if target is None:
         with connect() as connection:
             yield connection
         return
     from detent.client import Client
 
-    with Client(url) as client:
+    with Client(target.url, target.token, ca_file=target.ca_file) as client:
         yield client
 
 

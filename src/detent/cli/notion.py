@@ -5,8 +5,8 @@ import time
 import click
 
 from detent.cli import output
+from detent.cli.target import load_local
 from detent.errors import Refused
-from detent.settings import load
 
 
 @click.group(cls=output.Group)
@@ -19,12 +19,13 @@ def notion() -> None:
 @output.json_option
 def sync(once: bool, as_json: bool) -> None:
     """Update Notion until Ctrl-C. A keeper does the same if Notion is configured."""
-    from detent.integrations.notion_sync import LeadershipLost, NotionKeeper, Sync, Synced, connect
+    from detent.integrations.notion.notion_sync import Sync, Synced, connect, notion_keeper
+    from detent.integrations.tracker_keeper import LeadershipLost
     from detent.service import open_core, process_name
 
-    loaded = load()
+    loaded = load_local()
     with open_core(loaded) as core:
-        keeper = NotionKeeper(core, process_name())
+        keeper = notion_keeper(core, process_name())
         running = Sync(core, connect(loaded.settings, keeper.sleep), keeper.check_leader)
         if keeper.election.acquire() is None:
             raise Refused(

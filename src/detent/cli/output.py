@@ -56,6 +56,14 @@ def clean(text: str) -> str:
     return _HIDDEN.sub("", _ESCAPES.sub("", text))
 
 
+def visible(text: str) -> str:
+    """Replace each control character and hidden character by its code point, such as <U+202E>.
+
+    For text that a person reviews: what is only removed could hide what the text does.
+    """
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
 def state_cell(lifecycle: str, state: str) -> Styled:
     """A state of a lifecycle, by name, as its glyph and name in its colour."""
     from detent.task_lifecycles import all_lifecycles  # imported only when a table is printed
@@ -90,9 +98,14 @@ def print_line(*parts: Styled) -> None:
 
     A line break in a part is printed as a space: what follows it would look like another line.
     """
+    click.echo(line_text(*parts), color=True)
+
+
+def line_text(*parts: Styled) -> str:
+    """One line of parts as `print_line` prints it."""
     coloured = has_colour()
     cleaned = (Styled(clean(part.text).replace("\n", " "), part.style) for part in parts)
-    click.echo("".join(_styled(part, coloured) for part in cleaned).rstrip(" "), color=True)
+    return "".join(_styled(part, coloured) for part in cleaned).rstrip(" ")
 
 
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
@@ -267,7 +280,12 @@ def terminal_columns() -> int | None:
 
 def has_colour() -> bool:
     """Whether stdout is a terminal and its user has not disabled colour."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _term() != "dumb"
+    return is_terminal() and not os.environ.get("NO_COLOR") and _term() != "dumb"
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout.isatty()
 
 
 def _term() -> str:

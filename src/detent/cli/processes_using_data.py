@@ -28,7 +28,7 @@ def live_processes(view: ReadTransaction, settings: Settings) -> Iterator[str]:
         yield f"the worker {name}"
     keeper = view.rows("system_state").get("keeper") or {}
     host, _, pid = str(keeper.get("name", "")).rpartition(":")
-    if keeper.get("until", 0) > view.now() and _may_be_running(
+    if keeper.get("until", 0) > view.now() and may_be_running(
         host, int(pid) if pid.isdigit() else None
     ):
         yield f"the keeper {keeper['name']}"
@@ -40,11 +40,11 @@ def live_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[st
     return {
         name: list(row.get("intents", ()))
         for name, row in view.rows("workers").items()
-        if row.get("seen_at", 0) > since and _may_be_running(row.get("host"), row.get("pid"))
+        if row.get("seen_at", 0) > since and may_be_running(row.get("host"), row.get("pid"))
     }
 
 
-def _may_be_running(host: str | None, pid: int | None) -> bool:
+def may_be_running(host: str | None, pid: int | None) -> bool:
     """False only for a process of this machine that does not run."""
     if host != socket.gethostname() or pid is None:
         return True

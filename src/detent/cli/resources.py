@@ -1,4 +1,4 @@
-"""`detent resources`: list resources and the steps that hold them; put, drain or delete one."""
+"""`detent resources`: list resources, their holders and usage; put, drain, reset or delete one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from detent.cli.typed_values import pairs_from
 @output.json_option
 @click.pass_context
 def resources(ctx: click.Context, as_json: bool) -> None:
-    """List resources and the steps that hold them; put, drain or delete one."""
+    """List resources, their holders and usage; put, drain, reset or delete one."""
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
@@ -29,6 +29,11 @@ def resources(ctx: click.Context, as_json: bool) -> None:
 def _table(items: list[Mapping[str, Any]]) -> None:
     headings = ("NAME", "STATE", "IN USE", "CAPABILITIES", "LABELS", "HELD BY")
     output.print_table(headings, [_cells(row) for row in items])
+    providers = [row for row in items if row["provider"] is not None]
+    if providers:
+        output.print_text("")
+        today = ("PROVIDER", "SERVICE", "STATE", "UNTIL", "RUNS TODAY", "LIMITS", "TOKENS", "COST")
+        output.print_table((*today, "LAST ERROR"), [_provider_cells(row) for row in providers])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -47,6 +52,26 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     )
 
 
+#: The colours of the states of providers.
+COLOURS = {"available": "green", "limited": "yellow", "half_open": "yellow"}
+
+
+def _provider_cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
+    provider = row["provider"]
+    today, state = provider["today"], provider["state"]
+    return (
+        row["id"],
+        provider["service"] + (" (personal)" if provider["personal"] else ""),
+        output.Styled(state, COLOURS.get(state, "red")),
+        provider["breaker"]["open_until"] or provider["limited_until"] or "",
+        str(today["runs"]),
+        str(today["rate_limits"]),
+        f"{today['tokens_in']} in, {today['tokens_out']} out",
+        f"${today['cost_usd']:.2f}",
+        provider["error"] or "",
+    )
+
+
 @resources.command()
 @click.argument("name")
 @click.option(
@@ -62,6 +87,8 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     "--capacity", type=int, help="How many steps may hold it at the same time; default 1."
 )
 @click.option("--healthy/--unhealthy", default=None, help="Whether steps may get it.")
+@click.option("--service", help="Make it a provider of this service, such as anthropic.")
+@click.option("--personal/--shared", default=None, help="Whether it is the account of a person.")
 @output.json_option
 def put(
     name: str,
@@ -101,6 +128,13 @@ add_verb(
     "undrain",
     "undrain_resource",
     "Assign a drained resource to steps again.",
+    _print_done,
+)
+add_verb(
+    resources,
+    "reset",
+    "reset_resource",
+    "End the rate limit of a provider and close the circuit breaker of its service.",
     _print_done,
 )
 add_verb(

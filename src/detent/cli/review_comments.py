@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from detent.cli import output
+from detent.cli.annotated_diff import where_text
 from detent.cli.connection import connect
+from detent.cli.reviewed_diff import diff_option, reviewed_diff
 from detent.cli.task_selection import print_outcome
 from detent.errors import Invalid, Refused
 
@@ -30,27 +32,19 @@ def comments(task_id: str, as_json: bool) -> None:
     for each in found["comments"]:
         _print_comment(each)
     for each in found["drafts"]:
-        where = _where(each["place"] or each["anchor"]) if each["anchor"] else each["reply_to"]
+        where = where_text(each["place"] or each["anchor"]) if each["anchor"] else each["reply_to"]
         output.print_text(f"{each['id']}  draft  {where}\n  {each['text']}")
 
 
 def _print_comment(each: Mapping[str, Any]) -> None:
     outdated = "" if each["place"] else "  (outdated)"
-    where = _where(each["place"] or each["anchor"])
+    where = where_text(each["place"] or each["anchor"])
     output.print_text(f"{each['id']}  {each['state']}  {where}{outdated}")
     for line in each["anchor"]["quoted"]:
         output.print_text(f"  > {line}")
     output.print_text(f"  {each['author']}: {each['text']}")
     for reply in each["replies"]:
         output.print_text(f"    {reply['author']}: {reply['text']}")
-
-
-def _where(place: Mapping[str, Any]) -> str:
-    if place["start"] == 0:
-        return str(place["file"])
-    last = "" if place["start"] == place["end"] else f"-{place['end']}"
-    side = " (before)" if place["side"] == "before" else ""
-    return f"{place['file']}:{place['start']}{last}{side}"
 
 
 @click.command()
@@ -114,11 +108,11 @@ def resolve(task_id: str, comment_id: str, reopen: bool, as_json: bool) -> None:
 @click.command("request-changes")
 @click.argument("task_id", metavar="TASK")
 @click.option("--comment", help="A general comment, which the agent gets first.")
+@diff_option
 @output.json_option
-def request_changes(task_id: str, comment: str | None, as_json: bool) -> None:
+def request_changes(task_id: str, comment: str | None, diff: str | None, as_json: bool) -> None:
     """Send work back with all open comments, and run it again in the same session."""
     with connect() as detent:
-        diff = detent.call("task_comments", task_id=task_id)["diff"]
-        given = {"diff": diff, "comment": comment}
+        given = {"diff": reviewed_diff(detent, task_id, diff), "comment": comment}
         sent = {name: value for name, value in given.items() if value is not None}
         print_outcome(detent.call("request_changes", task_id=task_id, **sent), as_json)

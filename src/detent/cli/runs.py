@@ -28,21 +28,17 @@ def runs(ctx: click.Context, /, task_id: str | None, as_json: bool, **filters: A
         raise click.UsageError(
             "--task shows all runs of a task and cannot be combined with other options."
         )
+    columns: tuple[str, ...] = table_columns.LISTED_RUNS
+    cells = table_columns.listed_run_cells
     with connect() as detent:
         if task_id is not None:
             page = detent.call("task_runs", task_id=task_id)
+            columns, cells = table_columns.RUNS, table_columns.run_cells
         else:
             if filters["job_id"] is not None:
                 filters["job_id"] = whole_id(detent, "job", filters["job_id"])
             page = detent.call("list_runs", **filters)
-    show_page(
-        page,
-        as_json,
-        table_columns.RUNS,
-        table_columns.run_cells,
-        "No runs found.",
-        "detent runs",
-    )
+    show_page(page, as_json, columns, cells, "No runs found.", "detent runs")
 
 
 @runs.command()

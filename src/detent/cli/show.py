@@ -147,7 +147,7 @@ def show(work_id: str, as_json: bool) -> None:
 
 
 def _load(detent: Connection, work_id: str) -> dict[str, Any]:
-    """The task, job or run by its kind; with runs and events if it is a task or job."""
+    """The task, job or run by its kind; a task with its last job, both with runs and events."""
     (_, parameter), thing = find_lookup(
         detent, work_id, ("show_task", "task_id"), ("show_job", "job_id"), ("show_run", "run_id")
     )
@@ -156,9 +156,16 @@ def _load(detent: Connection, work_id: str) -> dict[str, Any]:
         return {kind: thing}
     return {
         kind: thing,
+        **_last_job(detent, thing),
         "runs": detent.call(f"{kind}_runs", **{parameter: work_id})["items"],
         "events": _history(detent, f"{kind}_events", **{parameter: work_id}),
     }
+
+
+def _last_job(detent: Connection, thing: Mapping[str, Any]) -> dict[str, Any]:
+    """The job of a task that has been started: it has the result, or the error."""
+    job_id = thing.get("job_id")
+    return {} if job_id is None else {"last_job": detent.call("show_job", job_id=job_id)}
 
 
 def _history(detent: Connection, operation: str, **about: str) -> list[dict[str, Any]]:
@@ -183,20 +190,35 @@ SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("cancel_reason", "result", "error_class", "error", "payload", "created_at", "ended_at"),
     ),
     "run": (
-        *("job_id", "step", "attempt", "worker", "started_at", "ended_at", "outcome"),
+        *("title", "job_id", "step", "attempt", "worker", "started_at", "ended_at", "outcome"),
         *("exit_code", "error_class", "error", "cost", "progress", "note", "session_id"),
     ),
 }
+
+
+def _variants(options: Mapping[str, Any]) -> str:
+    """How many variants a task has, and which of them was chosen."""
+    count = (
+        options["variants"] if isinstance(options["variants"], int) else len(options["variants"])
+    )
+    chosen = options.get("chosen")
+    if chosen is None:
+        return f"{count}, none was chosen"
+    return f"{count}, variant {chosen['number']} was chosen: {chosen['task_id']}"
 
 
 def _show(found: Mapping[str, Any]) -> None:
     kind = next(each for each in SHOWN_FIELDS if each in found)
     thing = found[kind]
     lifecycle = thing["lifecycle"] if kind == "task" else kind
-    fields = {"state": output.state_cell(lifecycle, thing["state"])}
+    fields: dict[str, Any] = {"state": output.state_cell(lifecycle, thing["state"])}
     fields |= {name: thing[name] for name in SHOWN_FIELDS[kind]}
+    if "last_job" in found:
+        fields |= {name: found["last_job"][name] for name in ("result", "error_class", "error")}
     if kind == "task" and thing["state"] == "blocked":
         fields["question"] = thing["blocked_detail"].get("text")
+    if kind == "task" and "variants" in thing["options"]:
+        fields["variants"] = _variants(thing["options"])
     output.print_fields(f"{kind} {thing['id']}", fields)
     if found.get("runs"):
         output.print_text("\nRuns")

@@ -13,6 +13,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
+from detent.cli.variants import variants_from
 from detent.cli.working_jobs import working_jobs
 
 #: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
@@ -56,6 +57,16 @@ TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
     help="A file with a plan, as JSON or YAML.",
 )
 @click.option(
+    "--variants",
+    metavar="N|INTENT,…",
+    help="Run isolated variants: how many, or the intent of each. One of them is chosen.",
+)
+@click.option(
+    "--choose",
+    metavar="POLICY",
+    help="Who chooses a variant: person, first_passing or cheapest_passing.",
+)
+@click.option(
     "--at",
     "not_before",
     metavar="TIME",
@@ -79,6 +90,8 @@ def submit(
     wait: bool,
     as_json: bool,
     max_budget_usd: str | None,
+    variants: str | None,
+    choose: str | None,
     **fields: Any,
 ) -> None:
     """Submit a task of the type INTENT and queue it.
@@ -87,7 +100,12 @@ def submit(
     0 succeeded, 10 failed, 11 blocked until a person acts, 12 cancelled, 13 timed out, 14 budget
     exceeded.
     """
-    options = None if plan is None else {"plan": read_plan(Path(plan))}
+    named = {
+        "plan": None if plan is None else read_plan(Path(plan)),
+        "variants": variants_from(variants),
+        "choose": choose,
+    }
+    options = {name: value for name, value in named.items() if value is not None} or None
     with connect() as detent:
         fields["depends_on"] = [whole_id(detent, "task", each) for each in fields["depends_on"]]
         made = detent.call(
@@ -171,15 +189,21 @@ def read_plan(path: Path) -> Any:
     """Read a plan from a JSON file, or from a YAML file."""
     import json
 
-    text = path.read_text("utf-8")
-    if path.suffix not in (".yaml", ".yml"):
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--plan") from None
+    kind = "YAML" if path.suffix in (".yaml", ".yml") else "JSON"
+    try:
+        text = path.read_text("utf-8")
+        return json.loads(text) if kind == "JSON" else _from_yaml(text)
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}"
+    except (ValueError, RecursionError) as error:
+        problem = f"{path} is not {kind}: {error}"
+    raise click.BadParameter(problem, param_hint="--plan")
+
+
+def _from_yaml(text: str) -> Any:
     import yaml
 
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise click.BadParameter(f"{path} is not YAML: {error}", param_hint="--plan") from None
+        raise ValueError(str(error)) from None

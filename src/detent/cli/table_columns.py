@@ -29,7 +29,18 @@ def task_cells(row: Row) -> Sequence[Cell]:
     )
 
 
-JOBS = ("ID", "STATE", "INTENT", "ATTEMPT", "WORKER", "PRIORITY", "PROJECT", "SINCE", "ERROR")
+JOBS = (
+    "ID",
+    "STATE",
+    "INTENT",
+    "TITLE",
+    "ATTEMPT",
+    "WORKER",
+    "PRIORITY",
+    "PROJECT",
+    "SINCE",
+    "ERROR",
+)
 
 
 def job_cells(row: Row) -> Sequence[Cell]:
@@ -37,6 +48,7 @@ def job_cells(row: Row) -> Sequence[Cell]:
         row["id"],
         output.state_cell("job", row["state"]),
         row["intent"],
+        row.get("title", ""),
         str(row["attempt"]),
         row["worker"] or "",
         row["priority"],
@@ -74,6 +86,15 @@ def run_cells(row: Row) -> Sequence[Cell]:
         row["ended_at"] or "",
         row["worker"],
     )
+
+
+#: Runs of several tasks.
+LISTED_RUNS = (*RUNS[:2], "TITLE", *RUNS[2:])
+
+
+def listed_run_cells(row: Row) -> Sequence[Cell]:
+    run_id, state, *rest = run_cells(row)
+    return (run_id, state, row["title"], *rest)
 
 
 STEPS = ("NAME", "STATE", "RESOURCE", "RETRIES", "ERROR", "SINCE", "PLAN", "JOB")

@@ -11,6 +11,7 @@ import click
 from detent.cli import output
 from detent.cli.connection import connect
 from detent.cli.id_lookup import Lookup, call_first_match
+from detent.cli.reviewed_diff import diff_option, reviewed_diff
 from detent.cli.task_selection import (
     FILTERS,
     act_on_many,
@@ -20,6 +21,8 @@ from detent.cli.task_selection import (
 )
 from detent.cli.typed_values import value_from
 
+#: Commands that decide about the diff of a task.
+VERDICTS = ("accept", "reject")
 #: Commands that also work on a job without a task.
 JOB_VERBS = ("answer", "cancel", "delete", "retry", "signal")
 
@@ -40,9 +43,14 @@ def verb_command(name: str, help_text: str, *options: Callable[[Any], Any]) -> c
         what = parse_selection(task_ids, yes, {each: arguments.pop(each) for each in FILTERS})
         with connect() as detent:
             if len(what.ids) == 1:
+                if name in VERDICTS:
+                    named = reviewed_diff(detent, what.ids[0], arguments["diff"])
+                    arguments["diff"] = named
                 print_outcome(
                     call_first_match(detent, what.ids[0], *lookups(name), **arguments), as_json
                 )
+            elif arguments.pop("diff", None) is not None:
+                raise click.UsageError("--diff needs one task id: each task has its own diff.")
             else:
                 act_on_many(detent, what, name, arguments, as_json)
 
@@ -80,12 +88,14 @@ accept = verb_command(
     click.option(
         "--without-action", is_flag=True, help="Accept it without the declared merge or push."
     ),
+    diff_option,
 )
 reject = verb_command(
     "reject",
     "Reject work that waits for review.",
     click.option("--comment", help="What is wrong; the next run receives it."),
     click.option("--run", is_flag=True, help="Run it again immediately."),
+    diff_option,
 )
 
 

@@ -13,7 +13,7 @@ def value_from(text: str | None) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -34,7 +34,7 @@ def _read(payload: str) -> Any:
         return json.loads(payload if file is None else Path(file).read_text("utf-8"))
     except OSError as error:
         problem = f"{file} cannot be read: {error.strerror}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = f"{file or 'The payload'} is not JSON: {error}"
     raise click.BadParameter(problem, param_hint="--payload")
 
@@ -50,14 +50,16 @@ def pairs_from(assignments: tuple[str, ...], option: str) -> dict[str, str]:
     return found
 
 
+#: More digits are no duration that anyone means, and Python refuses to convert very many.
+LONGEST_NUMBER = 12
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def seconds_from(text: str, option: str) -> int:
     """Parse a duration like 90s, 15m, 2h or 1d into seconds; a bare number is seconds."""
     number, unit = (text[:-1], text[-1:]) if text[-1:] in SECONDS else (text, "s")
-    if not number.isdecimal() or not number.isascii():
+    if not number.isdecimal() or not number.isascii() or len(number) > LONGEST_NUMBER:
         raise click.BadParameter(
-            f"{text!r} is no duration. Write 90s, 15m, 2h or 1d.", param_hint=option
+            f"{text!r:.80} is no duration. Write 90s, 15m, 2h or 1d.", param_hint=option
         )
     return int(number) * SECONDS[unit]

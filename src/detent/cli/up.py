@@ -12,8 +12,9 @@ from detent import program_log
 from detent.cli import output
 from detent.cli.connection import Direct
 from detent.cli.dashboard import login_link
+from detent.cli.target import load_local
 from detent.errors import Misconfigured, Refused
-from detent.settings import FILE_NAME, TOKEN_FILE, load
+from detent.settings import FILE_NAME, TOKEN_FILE
 
 EXAMPLE_BODY = (
     '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
@@ -188,7 +189,7 @@ def _run(
 
     as_json = flags.pop("as_json", False)
     sys.path.insert(0, str(Path.cwd()))  # apps are imported from here
-    loaded = load(flags)
+    loaded = load_local(flags)
     program_log.set_up(loaded.settings)
     with open_core(loaded, WAIT_FOR_STORE_S) as core:
         service = Service(core, **parts)

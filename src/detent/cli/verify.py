@@ -11,8 +11,8 @@ import click
 
 from detent import private_files
 from detent.cli import output
+from detent.cli.target import load_local
 from detent.errors import Invalid
-from detent.settings import load
 
 if TYPE_CHECKING:
     from detent.integrity.hash_chain import Anchor, UnsealedEvents
@@ -63,7 +63,7 @@ def verify(anchor_file: Path | None, write_to: Path | None, accept: bool, as_jso
     from detent.operations.opener import open_core
 
     anchor = _read_anchor(anchor_file) if anchor_file else None
-    with open_core(load()) as core, _progress(core) as progress:
+    with open_core(load_local()) as core, _progress(core) as progress:
         verdict = integrity.verify(core.store, anchor, progress, accept_unsealed=accept)
     if write_to is not None and verdict.clean:
         _write_anchor(write_to, verdict.anchor)
@@ -79,8 +79,10 @@ def rebuild(as_json: bool) -> None:
     from detent.integrity import rebuild as integrity
     from detent.integrity.verify import verify
     from detent.operations.opener import open_core
+    from detent.store.schema_status import schema_status
 
-    loaded = load()
+    loaded = load_local()
+    schema_status(loaded.settings.url).require_own("rebuild")
     with open_core(loaded) as core:
         require_stopped(loaded.settings, core.store)
         count = integrity.rebuild(core.store, core.engine.lifetimes.lease_us)
@@ -135,7 +137,7 @@ def _read_anchor(file: Path) -> "Anchor":
     try:
         given = json.loads(file.read_text("utf-8"))
         return Anchor(int(given["position"]), str(given["chain"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Invalid(
             f"{file} is not an anchor file: {error}",
             field="anchor",

@@ -38,11 +38,18 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     return (
         row["name"],
         state,
-        f"{len(row['running'])} of {row['concurrency'] or '?'}",
+        _slots(row),
         row["seen_at"] or "never",
         ", ".join(each["job_id"] for each in row["running"]),
         ", ".join(row["intents"]),
     )
+
+
+def _slots(row: Mapping[str, Any]) -> str:
+    used, all_slots, now = len(row["running"]), row["concurrency"] or "?", row["slots"]
+    if now is None or now == row["concurrency"]:
+        return f"{used} of {all_slots}"
+    return f"{used} of {now} (memory is short; otherwise {all_slots})"
 
 
 def _print_done(name: str, done: Mapping[str, Any]) -> None:

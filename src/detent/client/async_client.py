@@ -40,8 +40,9 @@ class AsyncClient:
         *,
         timeout_s: float = TIMEOUT_S,
         retries: int = 5,
+        ca_file: str | None = None,
     ) -> None:
-        self._address = Address(url, token, retries)
+        self._address = Address(url, token, retries, ca_file)
         self.url = self._address.url
         self._http = httpx2.AsyncClient(timeout=timeout_s, **self._address.options)
 
@@ -54,6 +55,7 @@ class AsyncClient:
             except httpx2.HTTPError as error:
                 pause_s = request.unanswered(error)
             else:
+                self._address.check_version(response.headers)
                 if response.is_success:
                     return request.result(response.content)
                 pause_s = request.refused(response.status_code, response.content)

@@ -7,14 +7,16 @@ environment, and generates idempotency keys.
 import json
 import os
 import secrets
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from detent import errors
+from detent import api_version, errors
 from detent.http_requests import Route, error_from, request_for
 from detent.http_routes import ROUTES
+from detent.trace_propagation import outgoing_headers
 
 TIMEOUT_S = 30.0
 #: The feed sends its cursor every 15 seconds; a connection that is silent for this long is dead.
@@ -33,7 +35,9 @@ Json = dict[str, Any]
 class Address:
     """The URL and the token of the gateway: as given, else from the environment."""
 
-    def __init__(self, url: str | None, token: str | None, retries: int) -> None:
+    def __init__(
+        self, url: str | None, token: str | None, retries: int, ca_file: str | None = None
+    ) -> None:
         self.url = (url or os.environ.get("DETENT_URL") or "http://127.0.0.1:5680").rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise errors.Misconfigured(
@@ -51,8 +55,19 @@ class Address:
             )
         self.options: Json = {
             "base_url": self.url,
-            "headers": {"Authorization": f"Bearer {found}"},
+            "headers": {
+                "Authorization": f"Bearer {found}",
+                api_version.HEADER: api_version.SUPPORTED,
+            },
         }
+        if ca_file is not None:
+            self.options["verify"] = ssl.create_default_context(cafile=ca_file)
+
+    def check_version(self, headers: Mapping[str, str]) -> None:
+        """Refuse a gateway that has no version of the API in common with this client."""
+        supported = headers.get(api_version.HEADER)
+        if supported is not None:
+            api_version.check_gateway(supported, self.url)
 
     def request(self, operation: str, arguments: Mapping[str, Any]) -> "RetriedRequest":
         return RetriedRequest(self.url, operation, arguments, self.retries)
@@ -83,7 +98,7 @@ class RetriedRequest:
         self.request: dict[str, Any] = {
             "method": made.method,
             "url": made.target,
-            "headers": made.headers,
+            "headers": {**made.headers, **outgoing_headers()},
             "content": made.body,
         }
 

@@ -25,6 +25,7 @@ class Client:
 
     `url` is DETENT_URL of the environment, or `http://127.0.0.1:5680`, by default; `token` is
     DETENT_TOKEN. A request that failed without effect is sent again, up to `retries` times.
+    `ca_file` has the certificates that the gateway's is checked with, if the system's are not used.
 
     ```python
     with Client(url, token) as client:
@@ -41,8 +42,9 @@ class Client:
         *,
         timeout_s: float = TIMEOUT_S,
         retries: int = 5,
+        ca_file: str | None = None,
     ) -> None:
-        self._address = Address(url, token, retries)
+        self._address = Address(url, token, retries, ca_file)
         self.url = self._address.url
         self._http = httpx2.Client(timeout=timeout_s, **self._address.options)
 
@@ -55,6 +57,7 @@ class Client:
             except httpx2.HTTPError as error:
                 pause_s = request.unanswered(error)
             else:
+                self._address.check_version(response.headers)
                 if response.is_success:
                     return request.result(response.content)
                 pause_s = request.refused(response.status_code, response.content)

@@ -33,7 +33,8 @@ class DemoProcesses:
         self.data = directory / ".detent"
         kept = {key: value for key, value in os.environ.items() if not key.startswith("DETENT_")}
         # A separate HOME: the user's git configuration and sign-ins are not used or changed.
-        self.environment = {**kept, "HOME": str(directory), "COLUMNS": "100"}
+        own = {"HOME": str(directory), "DETENT_CONTEXT": "local", "COLUMNS": "100"}
+        self.environment = {**kept, **own}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._client: Client | None = None
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detent import failpoints
+from detent.engine import project_usage
 from detent.engine.changeset import ChangeSet
 from detent.engine.loader import LoadRequest, hold_lifecycles, load, load_lifecycles, load_limits
 from detent.engine.plain_jobs import PlainClaims, SetPlan
+from detent.engine.provider_rows import save_health
 from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
@@ -54,11 +56,32 @@ def run(
 
 
 def _lock_all(tx: WriteTransaction, requests: Sequence[CommandRequest]) -> None:
-    """Lock what commands name together, in the order that all writers have."""
+    """Lock what commands name together, before some of them are decided as a set."""
     if tx.sets is not None and tx.sets.remote:
-        wanted = LoadRequest([request.command for request in requests])
+        wanted = _wanted(requests)
         wanted.leave_out(_fresh_ids(requests))
-        tx.lock(wanted.tasks, wanted.jobs)
+        _locked(tx, wanted)
+
+
+def _wanted(requests: Sequence[CommandRequest]) -> LoadRequest:
+    wanted = LoadRequest([request.command for request in requests])
+    wanted.jobs.update(request.grant.job_id for request in requests if request.grant is not None)
+    return wanted
+
+
+def _locked(tx: WriteTransaction, wanted: LoadRequest) -> World:
+    """Lock what is wanted in the order that all writers have: limits, lifecycles, then roots."""
+    world = World(lifecycles=tx.lifecycles())
+    if wanted.limits:
+        load_limits(tx, world)
+    if wanted.charges:
+        tx.rows_for_update(project_usage.TABLE, project_usage.COST)
+    if wanted.lifecycles:
+        load_lifecycles(tx, world)
+    elif wanted.uses_installed:
+        hold_lifecycles(tx, world)
+    tx.lock(wanted.tasks, wanted.jobs)
+    return world
 
 
 class _Each:
@@ -67,21 +90,11 @@ class _Each:
     def __init__(self, tx: WriteTransaction, requests: Sequence[CommandRequest]) -> None:
         self.tx = tx
         self.requests = requests
-        wanted = LoadRequest([request.command for request in requests])
-        wanted.jobs.update(
-            request.grant.job_id for request in requests if request.grant is not None
-        )
+        wanted = _wanted(requests)
         #: The tasks and jobs that are named or loaded.
         self.tasks, self.jobs = set(wanted.tasks), set(wanted.jobs)
         wanted.leave_out(_fresh_ids(requests))
-        world = World(lifecycles=tx.lifecycles())
-        if wanted.limits:
-            load_limits(tx, world)
-        if wanted.lifecycles:
-            load_lifecycles(tx, world)
-        elif wanted.uses_installed:
-            hold_lifecycles(tx, world)
-        tx.lock(wanted.tasks, wanted.jobs)
+        world = _locked(tx, wanted)
         self.world = load(tx, wanted, world) if requests else world
         self.tasks.update(self.world.tasks)
         self.jobs.update(self.world.jobs)
@@ -91,6 +104,7 @@ class _Each:
         now = tx.now()
         known = _known_keys(tx, requests, now)
         changes = ChangeSet(self.world, lifetimes.lease_us, now)
+        costs = project_usage.costs(self.world, [request.command for request in requests])
         results: list[Result] = []
         for request in requests:
             try:
@@ -99,6 +113,8 @@ class _Each:
                 results.append(error)
         if changes.entries or changes.keys:
             failpoints.hit("save.before")
+            save_health(tx, changes.health)
+            project_usage.add_costs(tx, self.world, costs)
             tx.save(changes.rows())
         return results
 

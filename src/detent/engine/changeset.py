@@ -6,7 +6,7 @@ from detent.engine.types import CommandRequest
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
-from detent.kernel.entities import Job
+from detent.kernel.entities import Health, Job
 from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
@@ -42,6 +42,8 @@ class ChangeSet:
         self.edits: dict[str, dict[str, Any]] = {}
         self.claimed: set[str] = set()
         self.limits: dict[str, None] = {}
+        #: The changed health of providers, by name. The log does not have it.
+        self.health: dict[str, Health] = {}
         self.lifecycles: dict[str, None] = {}
         self.deleted: dict[str, str] = {}
 
@@ -65,6 +67,8 @@ class ChangeSet:
                 handler(self, record)
         if draft.tasks:
             self.tasks.update(dict.fromkeys(draft.tasks))
+        if draft.health:
+            self.health.update(draft.health)
         if draft.limits:
             self.limits.update(dict.fromkeys(draft.limits))
         if draft.installed:

@@ -1,4 +1,7 @@
-"""Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
+"""Claims: a worker gets up to n due jobs, within every concurrency limit.
+
+Projects share the claims by weight; within a project, jobs are claimed by rank.
+"""
 
 from collections.abc import (
     Callable,
@@ -16,12 +19,15 @@ from detent.engine import plain_jobs
 from detent.engine.batch import Lifetimes
 from detent.engine.changeset import ChangeSet
 from detent.engine.concurrency_limits import ConcurrencyLimits
+from detent.engine.known_limits import ClaimShares
 from detent.engine.loader import LoadRequest, load
 from detent.engine.plain_jobs import PlainClaims
 from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
+from detent.kernel.fair_shares import Shares
+from detent.kernel.variants import has_variants, workspace_owner
 from detent.store.job_sets import Shape
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate, ClaimFilter
@@ -91,7 +97,11 @@ class ClaimRequest(NamedTuple):
 
 
 def run(
-    tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes, known: PlainClaims
+    tx: WriteTransaction,
+    request: ClaimRequest,
+    lifetimes: Lifetimes,
+    known: PlainClaims,
+    claim_shares: ClaimShares,
 ) -> list[Claimed] | None:
     """Claim jobs; those that another worker has claimed or a limit excludes stay in the queue.
 
@@ -100,7 +110,8 @@ def run(
     limits = ConcurrencyLimits(tx, request.worker)
     if limits.over:
         return None
-    chosen = _choose(tx, request, limits)
+    shares = claim_shares.weighted(limits.rows)
+    chosen = _choose(tx, request, limits, shares)
     if not chosen:
         return []
     by = (request.worker, request.nonce)
@@ -110,6 +121,7 @@ def run(
     rest = [each.job_id for each in chosen if each.job_id not in claimed]
     if rest:
         claimed.update(_claim_each(tx, request, lifetimes, rest))
+    claim_shares.add(shares, [each.project for each in chosen if each.job_id in claimed])
     return [claimed[each.job_id] for each in chosen if each.job_id in claimed]
 
 
@@ -146,18 +158,21 @@ def _claim_each(
 
 
 def _choose(
-    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits
+    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits, shares: Shares
 ) -> list[Candidate]:
-    """Choose by rank. Skip jobs over a limit and choose the next ones."""
+    """Choose by shares and rank. Skip jobs over a limit and choose the next ones."""
     if limits.paused:
         return []
     ahead = request.ahead
-    chosen, rest = _choose_for_slots(tx, request, limits) if request.limit > 0 else ({}, None)
+    chosen, rest = (
+        _choose_for_slots(tx, request, limits, shares) if request.limit > 0 else ({}, None)
+    )
     limits.save_rates()
     if ahead is not None and may_go_ahead(request, [each.intent for each in chosen.values()]):
         if rest is None:
             wanted = len(chosen) + ahead.jobs
-            claim_filter = ClaimFilter(list(ahead.cost_s), request.projects, *limits.closed())
+            closed = limits.closed()
+            claim_filter = ClaimFilter(list(ahead.cost_s), request.projects, *closed, shares)
             found = tx.claimable(claim_filter, wanted, tx.now())
             rest = _Rest([each for each in found if each.job_id not in chosen], len(found) < wanted)
         return [*chosen.values(), *_affordable(rest, ahead, limits)]
@@ -172,7 +187,7 @@ class _Rest(NamedTuple):
 
 
 def _choose_for_slots(
-    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits
+    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits, shares: Shares
 ) -> tuple[dict[str, Candidate], _Rest | None]:
     """Choose up to `limit` jobs; also what follows them, if all that can follow is short."""
     now = tx.now()
@@ -182,7 +197,8 @@ def _choose_for_slots(
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
     while True:
-        claim_filter = ClaimFilter(request.intents, request.projects, *limits.closed())
+        closed = limits.closed()
+        claim_filter = ClaimFilter(request.intents, request.projects, *closed, shares)
         found = tx.claimable(claim_filter, wanted + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
         if request.sessions is not None and (
@@ -221,18 +237,22 @@ def _affordable(rest: _Rest, ahead: Ahead, limits: ConcurrencyLimits) -> Iterabl
 def _held_elsewhere(
     tx: WriteTransaction, sessions: Sessions, candidates: Iterable[Candidate], now: int
 ) -> set[str]:
-    """Return jobs whose agent session is on another worker, during the grace period."""
+    """Return jobs whose agent session is on another worker, during the grace period.
+
+    A job that only waits for variants has no session.
+    """
     ids = [each.job_id for each in candidates if each.intent in sessions.intents]
     jobs = {job.task_id: job for job, _ in tx.jobs(ids) if job.task_id} if ids else {}
     fresh = {
         task_id: job
         for task_id, job in jobs.items()
-        if now - max(job.queued_at, job.not_before) < sessions.grace_us
+        if now - max(job.queued_at, job.not_before) < sessions.grace_us and not has_variants(job)
     }
     return {
         fresh[task.id].id
         for task, _ in (tx.tasks(list(fresh)) if fresh else ())
-        if task.session_id is not None and not sessions.held(task.id, task.session_id)
+        if task.session_id is not None
+        and not sessions.held(workspace_owner(fresh[task.id]), task.session_id)
     }
 
 

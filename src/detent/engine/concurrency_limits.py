@@ -1,7 +1,8 @@
 """Concurrency limits, rate limits and pauses of intents, projects and keys, applied by a claim.
 
 A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` with any of
-`{"running": maximum}`, `{"rate": maximum, "per_s": seconds}` and `{"paused": true}`. `all` pauses
+`{"running": maximum}`, `{"rate": maximum, "per_s": seconds}` and `{"paused": true}`; of a project
+also the quotas of `project_usage` and the weight of `known_limits`. `all` pauses
 everything, `worker:NAME` pauses the claims of one worker. A pause holds until its end is in the
 log, also after it has expired. A concurrency key without a row allows one running job.
 """
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from detent.engine.project_usage import spent
 from detent.kernel.evolve.limit import is_over
 from detent.store.port import WriteTransaction
 from detent.store.types import Candidate
@@ -41,12 +43,15 @@ class ConcurrencyLimits:
         # This read also locks the keys: other claims under them wait for this transaction.
         self.running = Counter(tx.lease_counts(sorted(limited))) if limited else Counter()
         self.rates = _Rates(tx, self.rows, now)
+        #: Projects that have reached their cost per day.
+        self.spent = spent(self.rows, tx)
 
     def closed(self) -> tuple[list[str], list[str], list[str]]:
         """Return the intents, projects and concurrency keys under which no job may start now."""
         closed = [name for name, row in self.rows.items() if row.get("paused")]
         closed += [name for name, maximum in self.maximum.items() if self.running[name] >= maximum]
         closed += self.rates.exhausted()
+        closed += self.spent
         return _named(closed, "intent:"), _named(closed, "project:"), _named(closed, "key:")
 
     def admit(self, candidates: Sequence[Candidate]) -> list[Candidate]:

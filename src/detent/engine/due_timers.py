@@ -10,6 +10,7 @@ from detent import failpoints
 from detent.engine.batch import Lifetimes
 from detent.engine.changeset import ChangeSet
 from detent.engine.loader import LoadRequest, load
+from detent.engine.provider_rows import save_health
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -38,6 +39,7 @@ def run(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
         _decide(changes, _with_passed_limit(command, changes.world, now)) for command in commands
     )
     if changes.entries:
+        save_health(tx, changes.health)
         tx.save(changes.rows())
     return done
 

@@ -5,27 +5,31 @@ during a transaction are executed in the next one. The engine never waits to fil
 """
 
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
-from detent.engine import batch, claims, due_timers, plain_jobs
+from detent.engine import batch, claims, due_timers, plain_jobs, project_usage
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
+from detent.engine.known_limits import ClaimShares, KnownLimits, read_limits
 from detent.engine.plain_jobs import PlainClaims
 from detent.engine.plain_submissions import PlainSubmissions
 from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
-from detent.kernel.commands.limit_commands import ExpirePause
+from detent.kernel.commands.limit_commands import ExpirePause, LimitCommand
 from detent.store.job_sets import Shape
 from detent.store.port import Store, WriteTransaction
 
 #: The maximum number of commands in a batch: it bounds how long later commands wait.
 MAX_COMMANDS = 1_000
+#: A change of a limit by another process is known after this time at the latest.
+LIMITS_FRESH_S = 1.0
 #: How often a batch is decided before a version conflict with another process is reported.
 MAX_TRIES = 3
 #: Commands that create something under an id, and the error code for an id that is taken.
@@ -78,8 +82,14 @@ class _Pending(NamedTuple):
 class Engine:
     """The only writer of events on one store."""
 
-    def __init__(self, store: Store, lifetimes: Lifetimes | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lifetimes: Lifetimes | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.store = store
+        self._monotonic_s = monotonic_s
         self.lifetimes = lifetimes or Lifetimes()
         self._interactive: deque[_Pending] = deque()
         self._bulk: deque[_Pending] = deque()
@@ -88,6 +98,8 @@ class Engine:
         self._claim_turns = Turns() if store.parallel_writes else self._turns
         self._submissions = PlainSubmissions()
         self._plain = PlainClaims()
+        self._known_limits = KnownLimits()
+        self._shares = ClaimShares()
         #: How many commands were refused, by error code; a metric.
         self.refused: Counter[str] = Counter()
 
@@ -134,14 +146,22 @@ class Engine:
         return claimed
 
     def _take(
-        self, tx: WriteTransaction, request: ClaimRequest, shapes: Sequence[Shape]
+        self,
+        tx: WriteTransaction,
+        request: ClaimRequest,
+        shapes: Sequence[Shape],
     ) -> list[Claimed] | None:
         if tx.sets is None:
             return None
-        return plain_jobs.take(tx.sets, request, shapes, self.lifetimes.lease_us, self._plain)
+        limits, lease_us = self._limits(tx).rows, self.lifetimes.lease_us
+        shares = self._shares.weighted(limits)
+        taken = plain_jobs.take(tx.sets, request, shapes, lease_us, self._plain, shares)
+        if taken:
+            self._shares.add(shares, [each.job.project for each in taken])
+        return taken
 
     def _claim(self, request: ClaimRequest) -> list[Claimed]:
-        given = (request, self.lifetimes, self._plain)
+        given = (request, self.lifetimes, self._plain, self._shares)
         claimed = self._transaction(lambda tx: claims.run(tx, *given), self._claim_turns)
         if claimed is None:
             self.expire_pauses()
@@ -245,13 +265,36 @@ class Engine:
 
     def _commit_once(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
         with self.store.write() as tx:
-            if tx.sets is not None:
-                submitted = self._submissions.execute(tx.sets, requests)
-                if submitted is not None:
-                    return list(submitted)
-            results = batch.run(tx, requests, self.lifetimes, self._plain)
+            quotas = self._limits(tx).quotas
+            if quotas and project_usage.concerns(requests, quotas):
+                results = self._admitted(tx, requests, quotas)
+            else:
+                if tx.sets is not None:
+                    submitted = self._submissions.execute(tx.sets, requests)
+                    if submitted is not None:
+                        return list(submitted)
+                results = batch.run(tx, requests, self.lifetimes, self._plain)
         self._plain.committed()
+        if any(isinstance(request.command, LimitCommand) for request in requests):
+            self._known_limits = KnownLimits()  # read them again
         return results
+
+    def _limits(self, tx: WriteTransaction) -> KnownLimits:
+        """The limits as this process knows them: a decision must not cost a read each time."""
+        if self._monotonic_s() >= self._known_limits.until_s:
+            self._known_limits = read_limits(tx, self._monotonic_s() + LIMITS_FRESH_S)
+        return self._known_limits
+
+    def _admitted(
+        self, tx: WriteTransaction, requests: Sequence[CommandRequest], quotas: Mapping[str, Any]
+    ) -> list[batch.Result]:
+        """Execute what the quotas of projects allow, and refuse the rest."""
+        refused = project_usage.admit(tx, project_usage.counted(tx, requests, quotas), quotas)
+        places = [place for place in range(len(requests)) if place not in refused]
+        admitted = [requests[place] for place in places]
+        results = batch.run(tx, admitted, self.lifetimes, self._plain) if admitted else []
+        found = {**refused, **dict(zip(places, results, strict=True))}
+        return [found[place] for place in range(len(requests))]
 
 
 def _explained(error: Exception, request: CommandRequest) -> DetentError:

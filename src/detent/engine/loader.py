@@ -18,6 +18,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.projections import COMMENT_PROJECTIONS
 from detent.kernel.retention import Ending
 from detent.kernel.task_lifecycle import state_names
+from detent.kernel.variants import VARIANTS
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
@@ -40,7 +41,7 @@ STARTS_RUNS = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan, c.Reser
 #: Commands that may change everything below their task or job.
 DEEP = (
     *(c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob),
-    c.DismissSubtask,
+    *(c.DismissSubtask, c.ChooseVariant),
 )
 #: The maximum number of running jobs of a tree that are loaded for their reservations.
 MAX_RUNNING = 10_000
@@ -68,12 +69,16 @@ class LoadRequest:
         #: Tasks to queue again, whose dependencies matter; answered tasks, by the wait's name.
         self.queued_again: set[str] = set()
         self.answered_tasks: dict[str, str] = {}
+        #: Tasks and jobs whose question is answered: it may be which of their variants to choose.
+        self.answered: set[str] = set()
         #: Jobs that are answered without the name of a wait: any earlier answer may be repeated.
         self.answered_jobs: set[str] = set()
         #: Tasks whose comments are read.
         self.commented: set[str] = set()
         #: Whether pauses or limits may change.
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
+        #: Whether runs are charged, which is counted for their projects.
+        self.charges = c.ChargeRun in kinds
         #: Whether lifecycles are installed or removed.
         self.lifecycles = any(issubclass(kind, LifecycleCommand) for kind in kinds)
         #: Whether tasks of an installed lifecycle are submitted: it must not be removed meanwhile.
@@ -100,6 +105,8 @@ class LoadRequest:
             self.tasks.add(command.task_id)
         if isinstance(command, CommentCommand):
             self.commented.add(command.task_id)
+        if isinstance(command, AddComments) and command.check_id is not None:
+            self.jobs.add(command.check_id)
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
@@ -112,21 +119,31 @@ class LoadRequest:
             self._add_tree(command)
         elif isinstance(command, c.QueueTask | c.RetryTask | c.ResumeTask | c.UnblockTask):
             self.queued_again.add(command.task_id)
-        elif isinstance(command, c.AnswerTask) and command.wait is not None:
-            self.answered_tasks[command.task_id] = command.wait
-        elif isinstance(command, c.AnswerJob) and command.wait is not None:
-            self.checkpoints.add((command.job_id, command.wait))
-        elif isinstance(command, c.AnswerJob):
-            self.answered_jobs.add(command.job_id)
+        elif isinstance(command, c.AnswerTask | c.AnswerJob):
+            self._add_answer(command)
         elif isinstance(command, c.SendEvent | RequestChanges):
             self.queued_again.add(command.task_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
 
+    def _add_answer(self, command: c.AnswerTask | c.AnswerJob) -> None:
+        if isinstance(command, c.AnswerJob):
+            self.answered.add(command.job_id)
+            if command.wait is None:
+                self.answered_jobs.add(command.job_id)
+            else:
+                self.checkpoints.add((command.job_id, command.wait))
+        else:
+            self.answered.add(command.task_id)
+            if command.wait is not None:
+                self.answered_tasks[command.task_id] = command.wait
+
     def _add_named_parts(self, command: c.Report) -> None:
         if isinstance(command, c.SuspendRun):
             self.checkpoints.add((command.grant.job_id, command.wait))
             self._add_children(command.needs)
+        elif isinstance(command, c.RequestPermission):
+            self.checkpoints.add((command.grant.job_id, command.wait))
 
     def _add_children(self, needs: Iterable[str]) -> None:
         """Add the children whose ends a run waits for: they may have ended before."""
@@ -184,6 +201,7 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     )
     _load_tasks(tx, world, _dependencies(world, request))
     request.checkpoints.update(_answered_waits(world, request))
+    request.deep_tasks.update(_choices(world, request))
     if request.deep_tasks or request.deep_jobs:
         _load_trees(tx, world, request)
     if request.related and world.tasks:
@@ -208,6 +226,17 @@ def _answered_waits(world: World, request: LoadRequest) -> set[tuple[str, str]]:
     """Return the checkpoints that hold an earlier answer to the same question."""
     tasks = _known_tasks(world, request.answered_tasks)
     return {(task.job_id, request.answered_tasks[task.id]) for task in tasks if task.job_id}
+
+
+def _choices(world: World, request: LoadRequest) -> set[str]:
+    """Return the answered tasks with variants: the answer chooses one and cancels the others."""
+    if not request.answered:
+        return set()
+    return {
+        task.id
+        for task in world.tasks.values()
+        if VARIANTS in task.options and not request.answered.isdisjoint({task.id, task.job_id})
+    }
 
 
 def _known_tasks(world: World, ids: Iterable[str]) -> list[Task]:

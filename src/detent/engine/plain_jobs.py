@@ -24,6 +24,7 @@ from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
+from detent.kernel.fair_shares import Shares
 from detent.store.codec import NOT_JSON, encode, to_json
 from detent.store.event_template import ID
 from detent.store.job_sets import (
@@ -348,7 +349,12 @@ def claim(
 
 
 def take(
-    sets: JobSets, request: Any, expected: Sequence[Shape], lease_us: int, known: PlainClaims
+    sets: JobSets,
+    request: Any,
+    expected: Sequence[Shape],
+    lease_us: int,
+    known: PlainClaims,
+    shares: Shares,
 ) -> list[Claimed] | None:
     """Choose and claim jobs that are expected to be plain and of these shapes, and commit.
 
@@ -360,7 +366,7 @@ def take(
     if len(forms) < len(expected) or not is_simple([nonce]):
         return None
     wanted = {shape: form.written(nonce) for shape, form in forms.items()}
-    claim_filter = ClaimFilter(request.intents, request.projects)
+    claim_filter = ClaimFilter(request.intents, request.projects, shares=shares)
     failpoints.hit("claim.chosen")
     taken = sets.take(wanted, claim_filter, request.limit, lease_us)
     if taken is None:
@@ -371,8 +377,8 @@ def take(
         known.add(own, shape)
         claimed += own.values()
     if len(forms) > 1:
-        claimed.sort(key=lambda each: (each.job.rank, each.job.id))
-    return claimed
+        claimed.sort(key=lambda each: (each.job.rank, each.job.project, each.job.id))
+    return shares.first(claimed, len(claimed))
 
 
 class _Reader:

@@ -1,8 +1,8 @@
 """Executes submissions like earlier ones, without a new decision of the kernel.
 
-A submission is plain if it has a generated id, and no parent, dependency, delay, budget or key. Its
-signature has all its fields but the id, the title and the payload. `job_forms` derives from the
-kernel what is written for every submission of a signature.
+A submission is plain if it has a generated id, and no parent, dependency, delay, budget, key or
+trace context. Its signature has all its fields but the id, the title and the payload. `job_forms`
+derives from the kernel what is written for every submission of a signature.
 """
 
 import re
@@ -14,6 +14,7 @@ from detent import failpoints
 from detent.engine.job_forms import MAX_FORMS, Signature, Submitted, SubmittedTask, form_of
 from detent.engine.types import CommandRequest, CommandResult
 from detent.kernel import commands as c
+from detent.kernel.traceparent import TRACEPARENT
 from detent.store.codec import NOT_JSON, encode
 from detent.store.event_template import MARK
 from detent.store.job_sets import JobSet, JobSets, Member
@@ -98,6 +99,7 @@ def plain_submission(request: CommandRequest) -> tuple[Signature, Member] | None
         or actor.root_id is not None
         or command.not_before
         or command.delay
+        or TRACEPARENT in command.options  # no other submission is equal
     ):
         return None
     try:

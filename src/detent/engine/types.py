@@ -43,3 +43,7 @@ class Claimed(NamedTuple):
     task: Task | None
     payload: Any
     lease_until: int
+
+    @property
+    def project(self) -> str:
+        return self.job.project

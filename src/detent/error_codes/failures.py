@@ -149,6 +149,11 @@ FAILURES: Mapping[str, Code] = {
         "The name is wrong, or the token was revoked or has expired.",
         "Check the name with `detent tokens`.",
     ),
+    "unknown_user": _unknown(
+        "There is no user with this name.",
+        "No person with this name has signed in, or the user was removed.",
+        "`detent users` lists the users.",
+    ),
     "unknown_session": _unknown(
         "There is no session with this id.",
         "It was ended, has expired, its token was revoked, or it belongs to another token.",
@@ -184,6 +189,13 @@ FAILURES: Mapping[str, Code] = {
         "Each path accepts one media type, uncompressed; most accept `application/json`.",
         "Set `Content-Type` to the media type that the error names.",
     ),
+    "incompatible_version": Code(
+        400,
+        7,
+        "The client and the gateway have no version of the HTTP API in common.",
+        "Each supports a range of versions, which it sends in the header `Detent-Api`.",
+        "Upgrade the side that the error names. Nothing was changed.",
+    ),
     "wrong_host": Code(
         421,
         4,
@@ -206,6 +218,13 @@ FAILURES: Mapping[str, Code] = {
         "The token does not have the scope that the action needs.",
         "Use a token with the scope that the error names.",
     ),
+    "no_role": Code(
+        403,
+        4,
+        "The person has no role in the project, or in none at all.",
+        "The setting `oidc.roles` of the gateway maps groups and people to roles.",
+        "Ask an administrator for a role. `detent users` lists people with their groups and roles.",
+    ),
     "wrong_origin": Code(
         403,
         4,
@@ -227,6 +246,15 @@ FAILURES: Mapping[str, Code] = {
         "A rate, quota or queue limit was exceeded.",
         "The limit protects the other users of this installation. Nothing was stored.",
         "Wait for the time that the error names, then try again.",
+    ),
+    "submission_quota": Code(
+        429,
+        5,
+        "The project has reached its quota of submissions.",
+        "`submit_rate` of the project limits how many tasks and jobs are accepted in a time. "
+        "Nothing was stored.",
+        "Wait for the time that the error names, then try again. An operator can raise the quota: "
+        "`detent projects quota NAME --submissions 100/60s`.",
     ),
     # Unavailable
     "unavailable": Code(

@@ -137,6 +137,24 @@ REFUSALS: Mapping[str, Code] = {
         "has ended, no other verdict is possible.",
         "Wait until it has ended; `detent why ID` shows its progress. Or cancel the task.",
     ),
+    "no_variants": _refused(
+        "The task has no variants that could be chosen now.",
+        "Only a task with the option `variants` has variants, and one of them is chosen while the "
+        "task waits for them.",
+        "`detent show ID` shows the state of the task; `detent submit --variants 3` makes a task "
+        "with variants.",
+    ),
+    "variant_not_done": _refused(
+        "This variant has not ended well, so it has no result that could be chosen.",
+        "It runs, failed or was cancelled.",
+        "Wait for it, retry it, or choose another variant: `detent variants ID` compares them.",
+    ),
+    "already_chosen": _refused(
+        "Another variant of the task was chosen before.",
+        "A choice is final: the other variants are cancelled, and the task continues the work of "
+        "the chosen one.",
+        "Review the task. To discard the choice, cancel the task and submit it again.",
+    ),
     "no_action": _refused(
         "The task declares no action that runs when it is accepted.",
         '`task_accepting` is the acceptance of a task with `on_accept = "merge"` or `"push"`.',
@@ -171,6 +189,12 @@ REFUSALS: Mapping[str, Code] = {
         "The new version of the lifecycle has no state in which the task could continue.",
         "The task's state was removed, and `migrate` names none in the same phase.",
         "Install a version whose `migrate` names one.",
+    ),
+    "storage_quota": _refused(
+        "The project has reached its quota of stored bytes.",
+        "`stored_bytes` of the project limits payloads and evidence. Nothing was stored.",
+        "Delete finished tasks (`detent delete ID`), or have an operator raise the quota: "
+        "`detent projects quota NAME --storage 10GiB`.",
     ),
     "budget_too_small": _refused(
         "The new budget is not above the amount already spent.",
@@ -256,5 +280,10 @@ REFUSALS: Mapping[str, Code] = {
         "The plan has nothing to wait for.",
         "Every step of the plan has ended or can start.",
         "Start a step, or check the job with `detent show ID`.",
+    ),
+    "only_local": _refused(
+        "The command works only on the installation of the machine on which it is run.",
+        "An option, an environment variable or a context names a gateway on another machine.",
+        "Run the command on that machine. To use this machine's installation, add --local.",
     ),
 }

@@ -19,11 +19,13 @@ from starlette.types import Scope as Connection
 from detent import views
 from detent.errors import DetentError, Forbidden, NotFound
 from detent.gateway import strict_json
+from detent.gateway.a2a_routes import A2aEndpoint, A2aMethods, a2a_routes
 from detent.gateway.auth import Tokens
 from detent.gateway.bulk_route import lines_route
 from detent.gateway.evidence_routes import evidence_routes
 from detent.gateway.feed_hub import FeedHub
 from detent.gateway.feed_routes import events_route, feed_socket
+from detent.gateway.hook_routes import PATHS, hook_routes
 from detent.gateway.login_routes import login_route, logout_route
 from detent.gateway.mcp_route import LoadMcpServer, McpEndpoint, mcp_route_for
 from detent.gateway.middleware import OPEN, AuthenticationMiddleware, RequestContext, refuse
@@ -36,6 +38,15 @@ from detent.gateway.operation_routes import (
     encode,
 )
 from detent.gateway.output_routes import output_route
+from detent.gateway.sign_in_routes import sign_in_routes
+from detent.gateway.slack_route import (
+    PATH as SLACK,
+)
+from detent.gateway.slack_route import (
+    LoadSlackReceiver,
+    SlackEndpoint,
+    slack_route_for,
+)
 from detent.operations import OPERATIONS, installation
 from detent.operations.context import Core
 from detent.operations.registry import Scope
@@ -65,13 +76,17 @@ class Gateway:
         core: Core,
         metrics_page: MetricsPage | None = None,
         load_mcp: LoadMcpServer | None = None,
+        a2a: A2aMethods | None = None,
+        load_slack: LoadSlackReceiver | None = None,
     ) -> None:
         self.core = core
         self.metrics_page = metrics_page
         self.limits = strict_json.Limits.of(core.settings)
-        self.tokens = Tokens(core.store)
+        self.tokens = Tokens(core.store, core.settings)
         self.dispatcher = OperationDispatcher(core, self.tokens)
         self.mcp = McpEndpoint(self.dispatcher, self.limits, load_mcp)
+        self.a2a = A2aEndpoint(self.dispatcher, self.limits, a2a)
+        self.slack = None if load_slack is None else SlackEndpoint(self.dispatcher, load_slack)
         self.hub = FeedHub(core.store, self.tokens)
         self.routes: list[BaseRoute] = []
         self._health = "ok"
@@ -87,11 +102,14 @@ class Gateway:
         finally:
             self.hub.stop()
             await self.mcp.join()
+            if self.slack is not None:
+                await self.dispatcher.run_in_thread(self.slack.close)
             await self.dispatcher.run_in_thread(self.hub.join)
 
     def stop_feeds(self) -> None:
         """End the connections that would never end by themselves. Called on the event loop."""
         self.mcp.stop()
+        self.a2a.stop()
         self.hub.stop()
 
     def openapi(self) -> Json:
@@ -150,11 +168,15 @@ def make_app(
     hosts: Collection[str],
     metrics_page: MetricsPage | None = None,
     load_mcp: LoadMcpServer | None = None,
+    a2a: A2aMethods | None = None,
+    load_slack: LoadSlackReceiver | None = None,
 ) -> tuple[ASGIApp, Gateway]:
     """The application behind its authentication, and its parts."""
-    gateway = Gateway(core, metrics_page, load_mcp)
+    gateway = Gateway(core, metrics_page, load_mcp, a2a, load_slack)
     gateway.routes = _routes(gateway)
-    open_paths = (*OPEN, METRICS) if core.settings.gateway_metrics_open else OPEN
+    metrics = (METRICS,) if core.settings.gateway_metrics_open else ()
+    slack = (SLACK,) if gateway.slack is not None else ()
+    open_paths = (*OPEN, *PATHS, *metrics, *slack)
     check_scopes_declared(gateway.routes, open_paths)
     router = Router(
         gateway.routes, redirect_slashes=False, default=_not_found, lifespan=gateway.running
@@ -184,8 +206,12 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
         events_route(hub),
         feed_socket(hub),
         mcp_route_for(gateway.mcp),
+        *a2a_routes(gateway.a2a),
+        *([slack_route_for(gateway.slack)] if gateway.slack is not None else []),
         login_route(dispatcher, limits),
         logout_route(dispatcher, gateway.tokens),
+        *hook_routes(dispatcher, limits),
+        *sign_in_routes(dispatcher, limits),
         _metrics(gateway),
         _document(gateway),
     ]

@@ -21,8 +21,10 @@ from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
 from detent.operations.run_tokens import RUN
 from detent.operations.tokens import (
+    LOGIN,
     SESSION,
     TOKEN,
+    USER,
     caller_from,
     digest_of,
     is_valid,
@@ -30,6 +32,7 @@ from detent.operations.tokens import (
     new_token,
     row_for,
 )
+from detent.operations.users import person_from
 from detent.settings import TOKEN_FILE, Settings
 from detent.store.port import Store, WriteTransaction
 
@@ -52,8 +55,9 @@ class Principal(NamedTuple):
 class Tokens:
     """A cache of the table of tokens, valid for a second; an unknown token refreshes it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, settings: Settings | None = None) -> None:
         self._store = store
+        self._settings = settings or Settings()
         self._rows: Mapping[str, Any] = {}
         #: The principals that were found since the table was read.
         self._principals: dict[Credentials, Principal] = {}
@@ -88,11 +92,14 @@ class Tokens:
             await asyncio.shield(self._reading)
 
     def _caller(self, key: str) -> Caller:
-        """The caller of a token. A session has the scopes that the token it came from has now."""
+        """The caller of a token. A session has the scopes that its token or person has now."""
         row = self._rows[key]
-        if kind_of(row) == SESSION:
-            return caller_from(self._rows[row["token"]], row["token"], session=key)
-        return caller_from(row, key)
+        if kind_of(row) not in (SESSION, LOGIN):
+            return caller_from(row, key)
+        owner = self._rows[row["token"]]
+        if kind_of(owner) == USER:
+            return person_from(self._settings, owner, row, key)
+        return caller_from(owner, row["token"], session=key)
 
     def valid(self, key: str) -> bool:
         """Whether the digest is of a valid token or session, according to the cache."""
@@ -166,7 +173,7 @@ class Credentials(NamedTuple):
 
 def accepted(cookie: bool) -> tuple[str, ...]:
     """The kinds of credentials that a cookie or the header may hold; never a login code."""
-    return (SESSION,) if cookie else (TOKEN, RUN)
+    return (SESSION,) if cookie else (TOKEN, RUN, LOGIN)
 
 
 def credentials(headers: Mapping[str, str]) -> Credentials:

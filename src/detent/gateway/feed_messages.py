@@ -15,6 +15,7 @@ from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Phase, TaskLifecycle
 from detent.kernel.wait_kinds import PEOPLE
 from detent.store.port import Store
+from detent.store.stale_reads import read_stale
 from detent.store.types import LoggedEvent
 from detent.task_lifecycles import SHIPPED
 
@@ -47,7 +48,7 @@ def with_states(store: Store, batch: Sequence[LoggedEvent]) -> list[FeedEvent]:
     tasks = {each.stream for each in batch if _may_stop(each.name)}
     if not tasks:
         return [FeedEvent(each) for each in batch]
-    with store.read() as view:
+    with read_stale(store, batch[-1].position) as view:
         known = view.lifecycles()
         rows = {task.id: (known[task.lifecycle], task.state) for task, _ in view.tasks(tasks)}
     return [FeedEvent(each, _stopped(each, *rows.get(each.stream, GONE))) for each in batch]

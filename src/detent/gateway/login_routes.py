@@ -42,7 +42,7 @@ def login_route(dispatcher: OperationDispatcher, limits: strict_json.Limits) -> 
         )
         shown = {name: row.get(name) for name in schemas.Token.__annotations__}
         response = Response(encode(views.shown(shown)), 200, media_type=strict_json.JSON)
-        _set_cookie(response, request, secret, lifetime_s)
+        set_session_cookie(response, secret, lifetime_s, secure=_is_secure(request))
         return response
 
     documentation = Documentation(
@@ -65,7 +65,7 @@ def logout_route(dispatcher: OperationDispatcher, tokens: Tokens) -> ScopedRoute
         await dispatcher.run_in_thread(lambda: log_out(dispatcher.core, key))
         tokens.forget()
         response = Response(status_code=204)
-        _set_cookie(response, request, "", 0)
+        set_session_cookie(response, "", 0, secure=_is_secure(request))
         return response
 
     documentation = Documentation(
@@ -77,9 +77,12 @@ def logout_route(dispatcher: OperationDispatcher, tokens: Tokens) -> ScopedRoute
     return ScopedRoute("POST", "/api/logout", end, Scope.READ, documentation)
 
 
-def _set_cookie(response: Response, request: Request, token: str, lifetime_s: int) -> None:
+def _is_secure(request: Request) -> bool:
+    return request.headers.get("origin", "").startswith("https://")
+
+
+def set_session_cookie(response: Response, token: str, lifetime_s: int, *, secure: bool) -> None:
     """Set the cookie. On plain HTTP its name differs: some browsers drop Secure cookies there."""
-    secure = request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
         SECURE_COOKIE if secure else COOKIE,
         token,

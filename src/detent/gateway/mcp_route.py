@@ -17,6 +17,7 @@ from detent.gateway.middleware import RequestContext
 from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.operation_routes import AnyTokenRoute
 from detent.operations.registry import OPERATIONS, Caller, Scope
+from detent.trace_propagation import current_traceparent, received_traceparent
 
 PATH = "/mcp"
 CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -82,8 +83,12 @@ class McpEndpoint:
             await self._running
 
     def _calls_for(self, caller: Caller) -> CallOperation:
+        header = current_traceparent()
+
         async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
-            return await self.dispatcher.call(OPERATIONS[operation], caller, arguments)
+            # The request may have its own in its metadata; the server runs in another task.
+            with received_traceparent(current_traceparent() or header):
+                return await self.dispatcher.call(OPERATIONS[operation], caller, arguments)
 
         return call
 

@@ -2,7 +2,8 @@
 
 It gives each request an id, checks the headers Host and Origin, authenticates the caller, and sets
 the security headers of the response. Only `/health`, `/ready` and the dashboard's files, which hold
-no data, need no token, and `/metrics` if a setting says so; a login has a code instead.
+no data, need no token, and `/metrics` if a setting says so. A login has a code instead, the routes
+of signing in through a provider lead to one, and what forges and Slack send has their signature.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import cast
 from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from detent import program_log
+from detent import api_version, program_log
 from detent.errors import DetentError
 from detent.gateway import problems
 from detent.gateway.auth import (
@@ -29,23 +30,32 @@ from detent.gateway.static_files import Page
 from detent.gateway.strict_json import BODY_TIMEOUT, BODY_TIMEOUT_S
 from detent.ids import new_id
 from detent.operations.registry import Caller
+from detent.trace_propagation import HEADER as TRACE_HEADER
+from detent.trace_propagation import RECEIVED
 
 #: The paths that need no credentials.
 OPEN = ("/health", "/ready")
-#: The path whose credential is a code in its body.
-LOGIN = "/api/login"
+#: The paths whose credential is a code in the body.
+LOGIN, CLI_LOGIN = "/api/login", "/api/login/cli"
+#: The paths of signing in through a provider.
+METHODS_OF_SIGN_IN = "/api/login/methods"
+SIGN_IN, SIGNED_IN = "/api/login/oidc", "/api/login/oidc/callback"
+#: All paths of people who are not signed in yet.
+LOGINS = (LOGIN, CLI_LOGIN, METHODS_OF_SIGN_IN, SIGN_IN, SIGNED_IN)
 CONTEXT = "detent.request_context"
 #: Methods that are counted by name; a client may send any other text as the method.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = b"x-request-id"
-#: The security headers of every response that does not set them itself.
+#: The headers of every response that does not set them itself: security, and the API's version.
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    (api_version.HEADER.lower().encode(), api_version.SUPPORTED.encode()),
 )
+_API = api_version.HEADER.lower()
 
 
 @dataclass(slots=True)
@@ -90,7 +100,7 @@ class AuthenticationMiddleware:
         self.router = router
         self.tokens = tokens
         self.hosts = hosts
-        self.open_paths = (*open_paths, LOGIN)
+        self.open_paths = (*open_paths, *LOGINS)
         self.body_timeout_s = body_timeout_s
         #: The number of responses by method, route and status; the metrics read it.
         self.requests: Counter[tuple[str, str, str]] = Counter()
@@ -116,6 +126,8 @@ class AuthenticationMiddleware:
         try:
             headers = first_values(scope)
             host = check_host(headers, self.hosts)
+            if headers.get(_API, api_version.SUPPORTED) != api_version.SUPPORTED:
+                api_version.check_client(headers[_API])
             page = self._page(scope, host)
             if page is None:
                 context.principal = await self._authenticate(scope, headers, host)
@@ -127,9 +139,11 @@ class AuthenticationMiddleware:
             )
             return
         logged = program_log.IDS.set({"request_id": context.request_id})
+        traced = RECEIVED.set(headers.get(TRACE_HEADER))
         try:
             await target(scope, receive, send_secured)
         finally:
+            RECEIVED.reset(traced)
             program_log.IDS.reset(logged)
 
     def _page(self, scope: Scope, host: str) -> ASGIApp | None:

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,11 +22,13 @@ from detent.errors import DetentError
 from detent.gateway.auth import Tokens
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Operation, PreparedSubmission, call
+from detent.submission.context import Context
+from detent.trace_propagation import RECEIVED
 
 log = logging.getLogger("detent.gateway")
 
 #: Operations below these paths change the table of tokens.
-TOKEN_PATHS = ("/api/tokens", "/api/sessions")
+TOKEN_PATHS = ("/api/tokens", "/api/sessions", "/api/users", "/api/me/")
 #: An intent that another process changes has its new options after at most this time.
 FRESH_S = 1.0
 #: Operations that run at the same time in the pool; further ones wait for a thread.
@@ -41,6 +44,8 @@ class _Submission(NamedTuple):
     caller: Caller
     arguments: Mapping[str, Any]
     response: "asyncio.Future[Any]"
+    #: The trace context of the request.
+    traceparent: str | None = None
 
 
 class _Posted(NamedTuple):
@@ -75,7 +80,7 @@ class OperationDispatcher:
                 self.tokens.forget()
             return result
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._submissions.put(_Submission(operation, caller, arguments, response))
+        self._submissions.put(_Submission(operation, caller, arguments, response, RECEIVED.get()))
         return await response
 
     async def run_in_thread(self, function: Callable[[], T]) -> T:
@@ -144,11 +149,16 @@ class OperationDispatcher:
         known = contexts.get(each.caller)
         if known is not None:
             try:
-                return prepare(self.core, each.caller, known, **each.arguments)
+                return prepare(self.core, each.caller, _traced(known, each), **each.arguments)
             except DetentError:
                 pass
         context = contexts[each.caller] = self.core.submission_context(each.caller)
-        return prepare(self.core, each.caller, context, **each.arguments)
+        return prepare(self.core, each.caller, _traced(context, each), **each.arguments)
+
+
+def _traced(context: Context, each: _Submission) -> Context:
+    """The context of a submission, from the one that all submissions of its caller share."""
+    return context if each.traceparent is None else replace(context, traceparent=each.traceparent)
 
 
 def _outcome(each: _Posted) -> Any:

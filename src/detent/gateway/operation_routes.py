@@ -16,7 +16,7 @@ from starlette.types import Scope as Connection
 
 from detent.errors import Broken, Invalid, Refused
 from detent.gateway import strict_json
-from detent.gateway.middleware import LOGIN, OPEN, RequestContext, context_of, refuse
+from detent.gateway.middleware import LOGINS, OPEN, RequestContext, context_of, refuse
 from detent.gateway.openapi import (
     ALWAYS,
     WITH_BODY,
@@ -120,7 +120,7 @@ def check_scopes_declared(routes: Iterable[BaseRoute], open_paths: Collection[st
         if not isinstance(route, ScopedRoute | ScopedWebSocket):
             raise Broken(f"The route {path} declares no scope.")
         closed = route.needs is not None or isinstance(route, AnyTokenRoute)
-        if not closed and path not in (*open_paths, LOGIN):
+        if not closed and path not in (*open_paths, *LOGINS):
             raise Broken(f"The route {path} may not be open.")
 
 
@@ -193,7 +193,10 @@ class OperationRoute(ScopedRoute):
         if match is None or request.method == "GET":
             return
         if not self.takes_version:
-            raise Invalid("If-Match is honoured by accept and reject only.", field="If-Match")
+            raise Invalid(
+                "This operation does not honour If-Match. Send the request without it.",
+                field="If-Match",
+            )
         if match.strip() != "*":
             _same(found, "seen", version_from(match), "If-Match")
 
@@ -226,7 +229,7 @@ def _same(found: dict[str, Any], name: str, value: Any, header: str) -> None:
 def version_from(tag: str) -> int:
     """The version that an entity tag of ours names."""
     if re.fullmatch(TAG, tag.strip()):
-        return int(tag.strip(' "'))
+        return int(tag.strip().strip('"'))
     raise Invalid(
         'If-Match must be one entity tag as this server gives them, like "7".',
         field="If-Match",

@@ -8,10 +8,12 @@ import threading
 import uvicorn
 
 from detent.errors import Misconfigured
+from detent.gateway.a2a_routes import A2aMethods
 from detent.gateway.application import MetricsPage, make_app
 from detent.gateway.auth import allowed_hosts, check_address
 from detent.gateway.connections import Connections, Limits, protocols, sweeper
 from detent.gateway.mcp_route import LoadMcpServer
+from detent.gateway.slack_route import LoadSlackReceiver
 from detent.operations.context import Core
 
 log = logging.getLogger("detent.gateway")
@@ -35,10 +37,14 @@ class Server:
         core: Core,
         metrics_page: MetricsPage | None = None,
         load_mcp: LoadMcpServer | None = None,
+        a2a: A2aMethods | None = None,
+        load_slack: LoadSlackReceiver | None = None,
     ) -> None:
         self.core = core
         self.metrics_page = metrics_page
         self.load_mcp = load_mcp
+        self.a2a = a2a
+        self.load_slack = load_slack
         self._thread: threading.Thread | None = None
         self._server: _Uvicorn | None = None
 
@@ -49,7 +55,8 @@ class Server:
         port: int = listening.getsockname()[1]
         logging.getLogger("uvicorn.error").addFilter(_denial)
         hosts = allowed_hosts(self.core.settings, port)
-        app, self.gateway = make_app(self.core, hosts, self.metrics_page, self.load_mcp)
+        protocols = (self.load_mcp, self.a2a, self.load_slack)
+        app, self.gateway = make_app(self.core, hosts, self.metrics_page, *protocols)
         self.connections = Connections(Limits.of(self.core.settings))
         self._server = _Uvicorn(_config(app, self.connections), self.connections)
         self._thread = threading.Thread(

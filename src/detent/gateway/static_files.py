@@ -19,7 +19,7 @@ INDEX = "/index.html"
 #: Files below this path have a digest of their content in their name.
 HASHED = "/assets/"
 #: Paths of the API: they never get the page, even where there is no route.
-NOT_PAGES = ("/api/", "/mcp", "/metrics", "/.well-known/")
+NOT_PAGES = ("/api/", "/a2a", "/mcp", "/metrics", "/.well-known/")
 #: Scripts, styles and connections of this origin only; no text becomes markup or script.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "

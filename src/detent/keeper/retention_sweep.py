@@ -1,8 +1,8 @@
 """Retention: deletes ended work whose retention time is over, and data that nothing refers to.
 
 The time is counted from the entry into the final state. Work is deleted by commands, which leave a
-tombstone; then expired idempotency keys, output of runs, blobs without evidence, and drafts of
-comments on deleted tasks are deleted.
+tombstone; then expired idempotency keys, output of runs, blobs without evidence, drafts of comments
+on deleted tasks, and checkpoints of graphs that deleted jobs ran are deleted.
 `run_directories` deletes files.
 """
 
@@ -17,6 +17,7 @@ from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, JOB_ENDINGS, Ending, Retention, is_over
 from detent.kernel.task_lifecycle import Phase, state_names
+from detent.operations import graph_rows
 from detent.operations.context import Core
 from detent.operations.task_states import ending_of
 from detent.store.port import ReadTransaction, WriteTransaction
@@ -62,7 +63,8 @@ def run(core: Core, retention: Retention | None = None) -> int:
     ended = {"outputs": after_output, "blobs": after_blob}
     if ended != {"outputs": "", "blobs": "", **cursors}:
         core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
-    return sum((work, keys, outputs, blobs, delete_rows_of_reviewers(core)))
+    beside = delete_rows_of_reviewers(core) + graph_rows.delete_threads_of_deleted_jobs(core)
+    return sum((work, keys, outputs, blobs, beside))
 
 
 def _cursors(core: Core) -> Mapping[str, str]:

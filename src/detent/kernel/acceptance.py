@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from detent.kernel.entities import Job, Task
+from detent.kernel.traceparent import TRACEPARENT
+from detent.kernel.variants import CHOSEN
 
 #: In the options of a job: the verdict whose action it carries out. No submission can set it.
 ACCEPTANCE = "acceptance"
@@ -17,7 +19,7 @@ CONFLICTS = "conflicts"
 #: How many conflicting files the message to the agent names.
 MAX_NAMED = 50
 #: The options of a task that its acceptance has too.
-OPTIONS = ("target_branch", "push_remote", "workspace", "retry")
+OPTIONS = ("target_branch", "push_remote", "workspace", "retry", CHOSEN, TRACEPARENT)
 
 
 class OnAccept(StrEnum):

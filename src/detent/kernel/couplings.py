@@ -10,7 +10,14 @@ from detent.kernel import events as e
 from detent.kernel import plan_progress
 from detent.kernel import predicates as given
 from detent.kernel.draft import Coupling, Couplings
-from detent.kernel.transitions import attempts, cancellation, task_job, tree, waits
+from detent.kernel.transitions import (
+    attempts,
+    cancellation,
+    provider_use,
+    task_job,
+    tree,
+    waits,
+)
 
 #: The events that may bring a task into a state in which it has ended; its lifecycle decides.
 MOVES: tuple[type[e.Event], ...] = (
@@ -26,7 +33,11 @@ MOVES: tuple[type[e.Event], ...] = (
     e.TaskMoved,
 )
 
+RUN_ENDS = (e.RunSucceeded, e.RunFailed, e.RunTimedOut, e.RunCancelled)
+
 UP: tuple[Coupling, ...] = (
+    # A run, and the health of its provider.
+    *(Coupling(event, provider_use.has_provider, provider_use.record_end) for event in RUN_ENDS),
     # A run, and its job and task.
     Coupling(e.RunStarted, given.has_task, task_job.start_task),
     Coupling(e.RunSucceeded, given.only_run_was_suspended, waits.let_job_wait),
@@ -75,6 +86,8 @@ DOWN: tuple[Coupling, ...] = (
     # A task, and its subtasks.
     Coupling(e.TaskCancelRequested, given.has_subtasks, cancellation.cancel_subtasks),
     Coupling(e.TaskCancelled, given.has_subtasks, cancellation.cancel_subtasks),
+    # A chosen variant, and the others.
+    Coupling(e.VariantChosen, given.has_subtasks, cancellation.cancel_other_variants),
     # A job, and its plan.
     Coupling(e.JobCreated, plan_progress.options_have_a_plan, plan_progress.record_first_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, plan_progress.plan_again),

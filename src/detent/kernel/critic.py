@@ -47,6 +47,7 @@ DEFAULT_DECISIONS: Mapping[FailureClass, Decision | None] = MappingProxyType(
         FailureClass.ERROR: Decision.RETRY,
         FailureClass.RESOURCE: Decision.SWITCH_RESOURCE,
         FailureClass.NEEDS_USER: Decision.NEEDS_USER,
+        FailureClass.RESOURCE_LIMIT: Decision.RETRY,
     }
 )
 

@@ -35,6 +35,13 @@ def whole_number(given: object, where: str, least: int, most: int) -> int:
     return given
 
 
+def flag(given: object, where: str) -> bool:
+    """Return true or false."""
+    if isinstance(given, bool):
+        return given
+    raise wrong(where, "true or false", given)
+
+
 def text(given: object, where: str, most: int) -> str:
     """Return printable text of 1 to `most` characters without spaces around it."""
     fits = isinstance(given, str) and 0 < len(given) <= most

@@ -210,6 +210,27 @@ class Comment(NamedTuple):
     replies: Mapping[str, str] = NOTHING
 
 
+class Health(NamedTuple):
+    """What ended runs have shown about a provider, and its usage today. Times in microseconds."""
+
+    #: Until when its rate limit holds, and whether the provider stated this time.
+    limited_until: int = 0
+    stated: bool = False
+    #: Failures of its service in a row, and until when the circuit breaker is open (0: closed).
+    failures: int = 0
+    open_until: int = 0
+    #: The error of the last rate limit or failure, and its time.
+    error: str | None = None
+    failed_at: int = 0
+    #: The day of the usage, in days since 1970; ended runs, rate limits, tokens and cost.
+    day: int = 0
+    runs: int = 0
+    limits: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: int = 0
+
+
 class Resource(NamedTuple):
     """Something a plan step must hold while it runs: a device, an account, a licence."""
 
@@ -219,6 +240,11 @@ class Resource(NamedTuple):
     capacity: int = 1
     healthy: bool = True
     in_use: int = 0
+    #: The service of a provider, such as `anthropic`. Other resources have none, and no health.
+    service: str | None = None
+    #: Whether the provider is the account of a person: such accounts are not rotated.
+    personal: bool = False
+    health: Health = Health()
 
 
 def _replace(entity: Any, /, **changes: Any) -> Any:

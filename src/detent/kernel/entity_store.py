@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.errors import NotFound
-from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
+from detent.kernel.entities import NOTHING, Health, Job, Resource, Step, Task
 from detent.kernel.plan import Plan
 from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles, known
 
@@ -41,6 +41,8 @@ class EntityStore:
         self.plans: dict[str, Plan] = {}
         #: How many steps hold each resource; with a base, how many more.
         self.usage: dict[str, int] = {}
+        #: The changed health of providers. It is not part of the log.
+        self.health: dict[str, Health] = {}
         #: Tasks and jobs that were deleted: lookups do not find them.
         self.gone: dict[str, None] = {}
         #: Pauses and limits by name; None is one that has ended.
@@ -145,6 +147,20 @@ class EntityStore:
     def in_use(self, resource: str) -> int:
         below = 0 if self.base is None else self.base.usage.get(resource, 0)
         return below + self.usage.get(resource, 0)
+
+    def known_resources(self) -> list[Resource]:
+        """Return every resource with its present health."""
+        if not self.health:
+            return list(self.resources.values())
+        return [
+            each._replace(health=self.health.get(each.id, each.health))
+            for each in self.resources.values()
+        ]
+
+    def users_of(self, service: str | None) -> int:
+        """Return how many steps hold a provider of the service."""
+        known = self.resources.values()
+        return sum(self.in_use(each.id) for each in known if each.service == service)
 
     # -- changes -------------------------------------------------------------------------------
 

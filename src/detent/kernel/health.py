@@ -1,8 +1,10 @@
 """The health of the installation: the worst of three figures, each with its reason.
 
+All figures are in two groups: the system, which operators run, and the work that people gave it.
 Pure: the caller counts. The edges of a range belong to `degraded`.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,8 +32,9 @@ class Thresholds:
     queue_degraded_to: int = 50
     blocked_ok_below: int = 3
     blocked_degraded_to: int = 10
-    mean_duration_ok_below_s: int = 300
+    p95_duration_ok_below_s: int = 300
     failures_ok_below: int = 5
+    queue_delay_ok_below_s: int = 60
 
     def __post_init__(self) -> None:
         for low, high in (
@@ -45,6 +48,8 @@ class Thresholds:
 
 
 DEFAULT_THRESHOLDS = Thresholds()
+#: A store whose reads take longer than this is slow, whatever is stored.
+STORE_READ_OK_BELOW_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,10 @@ class Figures:
     queue: int = 0
     blocked: int = 0
     waiting_for_people: int = 0
-    mean_duration_ms: int | None = None
+    spent_budgets: int = 0
+    #: Durations of the newest runs; None if there are none.
+    p50_duration_ms: int | None = None
+    p95_duration_ms: int | None = None
 
     @property
     def ended(self) -> int:
@@ -70,6 +78,26 @@ class Figures:
     @property
     def failures(self) -> int:
         return self.failed + self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFigures:
+    """What is measured of the parts of the system."""
+
+    #: The address of the gateway of this data directory, if one is running.
+    gateway: str | None = None
+    store_read_ms: int = 0
+    has_keeper: bool = True
+    workers_alive: int = 0
+    workers_known: int = 0
+    #: The time from queueing a job to its claim; None if no run was measured.
+    p50_queue_delay_ms: int | None = None
+    p95_queue_delay_ms: int | None = None
+    #: How long the oldest job that could be claimed has been queued.
+    oldest_queued_ms: int | None = None
+
+
+NOT_MEASURED = SystemFigures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +115,35 @@ class Shown:
 
     figure: str
     value: int | None
-    limit: int
+    limit: int | None
     within: bool
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Figures that belong together. The verdict is that of the worst of them."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """The verdict with all its reasons."""
+    """The verdict with all its reasons, and the figures of the system and of the work."""
 
     verdict: Verdict
     reasons: tuple[Reason, ...]
     shown: tuple[Shown, ...]
     waiting_for_people: int
+    system: Group
+    work: Group
 
 
-def judge(figures: Figures, thresholds: Thresholds = DEFAULT_THRESHOLDS) -> Health:
+def judge(
+    figures: Figures,
+    thresholds: Thresholds = DEFAULT_THRESHOLDS,
+    system: SystemFigures = NOT_MEASURED,
+) -> Health:
     """Return the health: the worst of success rate, queue and blocked tasks."""
     reasons = (
         _success_rate(figures, thresholds),
@@ -120,8 +162,23 @@ def judge(figures: Figures, thresholds: Thresholds = DEFAULT_THRESHOLDS) -> Heal
             "blocked",
         ),
     )
-    worst = max((reason.verdict for reason in reasons), key=WORST_LAST.index)
-    return Health(worst, reasons, _shown(figures, thresholds), figures.waiting_for_people)
+    success, queue, blocked = reasons
+    return Health(
+        _worst(reasons),
+        reasons,
+        _shown(figures, thresholds),
+        figures.waiting_for_people,
+        _group(*_system(figures, system), queue, _queue_delay(system, thresholds)),
+        _group(success, _failures(figures, thresholds), blocked, *_work(figures, thresholds)),
+    )
+
+
+def _worst(reasons: Sequence[Reason]) -> Verdict:
+    return max((reason.verdict for reason in reasons), key=WORST_LAST.index)
+
+
+def _group(*reasons: Reason) -> Group:
+    return Group(_worst(reasons), reasons)
 
 
 def _success_rate(figures: Figures, thresholds: Thresholds) -> Reason:
@@ -154,9 +211,82 @@ def _count(figure: str, value: int, ok_below: int, degraded_to: int, word: str) 
 
 
 def _shown(figures: Figures, thresholds: Thresholds) -> tuple[Shown, ...]:
-    mean_ms, limit_ms = figures.mean_duration_ms, 1_000 * thresholds.mean_duration_ok_below_s
+    p95_ms, limit_ms = figures.p95_duration_ms, 1_000 * thresholds.p95_duration_ok_below_s
     failures, limit = figures.failures, thresholds.failures_ok_below
     return (
-        Shown("mean_duration_ms", mean_ms, limit_ms, mean_ms is None or mean_ms < limit_ms),
+        Shown("p50_duration_ms", figures.p50_duration_ms, None, True),
+        Shown("p95_duration_ms", p95_ms, limit_ms, p95_ms is None or p95_ms < limit_ms),
         Shown("failures_24h", failures, limit, failures < limit),
     )
+
+
+# ---- the system ------------------------------------------------------------------------------
+
+
+def _system(figures: Figures, system: SystemFigures) -> Iterator[Reason]:
+    where = system.gateway or "none on this machine"
+    yield Reason("gateway", Verdict.OK, where)
+    yield _below("store", system.store_read_ms, STORE_READ_OK_BELOW_MS, "ms for a read")
+    if system.has_keeper:
+        yield Reason("keeper", Verdict.OK, "a keeper is elected")
+    else:
+        text = "no keeper is elected: timers, retries and schedules wait"
+        yield Reason("keeper", Verdict.UNHEALTHY, text)
+    yield Reason("workers", _workers_verdict(figures, system), _workers_text(system))
+
+
+def _workers_verdict(figures: Figures, system: SystemFigures) -> Verdict:
+    if system.workers_alive:
+        return Verdict.OK
+    return Verdict.UNHEALTHY if figures.queue else Verdict.DEGRADED
+
+
+def _workers_text(system: SystemFigures) -> str:
+    return f"{system.workers_alive} of {system.workers_known} registered workers are alive"
+
+
+def _queue_delay(system: SystemFigures, thresholds: Thresholds) -> Reason:
+    limit_ms = 1_000 * thresholds.queue_delay_ok_below_s
+    measured = [system.p95_queue_delay_ms or 0, system.oldest_queued_ms or 0]
+    verdict = Verdict.OK if max(measured) < limit_ms else Verdict.DEGRADED
+    text = _percentiles(system.p50_queue_delay_ms, system.p95_queue_delay_ms, "no run was claimed")
+    if system.oldest_queued_ms is not None:
+        text += f"; the oldest job has waited {_duration(system.oldest_queued_ms)}"
+    return Reason("queue_delay", verdict, f"{text} (ok: below {_duration(limit_ms)})")
+
+
+# ---- the work --------------------------------------------------------------------------------
+
+
+def _failures(figures: Figures, thresholds: Thresholds) -> Reason:
+    text = "failed or timed-out runs in the last 24 h"
+    return _below("failures", figures.failures, thresholds.failures_ok_below, text)
+
+
+def _work(figures: Figures, thresholds: Thresholds) -> Iterator[Reason]:
+    people, budgets = figures.waiting_for_people, figures.spent_budgets
+    yield Reason("waiting_for_people", Verdict.OK, f"{people} in the inbox")
+    verdict = Verdict.DEGRADED if budgets else Verdict.OK
+    yield Reason("budgets", verdict, f"{budgets} waiting for a higher budget")
+    limit_ms = 1_000 * thresholds.p95_duration_ok_below_s
+    p95_ms = figures.p95_duration_ms
+    verdict = Verdict.OK if p95_ms is None or p95_ms < limit_ms else Verdict.DEGRADED
+    text = _percentiles(figures.p50_duration_ms, p95_ms, "no run ended in the last 24 h")
+    yield Reason("duration", verdict, f"{text} (ok: p95 below {_duration(limit_ms)})")
+
+
+def _below(figure: str, value: int, limit: int, words: str) -> Reason:
+    verdict = Verdict.OK if value < limit else Verdict.DEGRADED
+    return Reason(figure, verdict, f"{value} {words} (ok: below {limit})")
+
+
+def _percentiles(p50_ms: int | None, p95_ms: int | None, none: str) -> str:
+    if p50_ms is None or p95_ms is None:
+        return none
+    return f"p50 {_duration(p50_ms)}, p95 {_duration(p95_ms)}"
+
+
+def _duration(ms: int) -> str:
+    if ms < 1_000:
+        return f"{ms} ms"
+    return f"{ms / 1_000:.3g} s" if ms < 120_000 else f"{ms // 60_000} min"

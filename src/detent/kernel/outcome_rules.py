@@ -132,7 +132,10 @@ Maker = Callable[[Draft, Task, e.Record], e.Event]
 
 def _event(name: str, draft: Draft, task: Task, record: e.Record) -> e.Event:
     make = EVENTS.get(name)
-    return declared(name, draft, task) if make is None else make(draft, task, record)
+    if make is not None:
+        return make(draft, task, record)
+    failed = record.event if isinstance(record.event, e.JobFailed) else None
+    return declared(name, draft, task, None if failed is None else failed.error)
 
 
 def declared(

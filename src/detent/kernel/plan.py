@@ -13,6 +13,7 @@ from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel import document_fields
+from detent.kernel.entities import Job
 from detent.kernel.lifecycles.step import STEP
 from detent.kernel.retry import MAX_RETRIES, policy_from
 
@@ -52,6 +53,10 @@ class PlanStep:
     capabilities_required: tuple[str, ...] = ()
     label_selector: Mapping[str, str] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
+    #: Resources of which it needs one, in order of preference; and whether it may change to
+    #: another one at a rate limit.
+    providers: tuple[str, ...] = ()
+    switch_provider: bool = True
     #: The maximum number of retries for every class of failure; overrides the retry policy.
     max_retries: int | None = None
     #: Its retry policy, in the form of an intent's `retry`; by default the job's.
@@ -73,6 +78,16 @@ class Plan:
     def step(self, name: str) -> PlanStep:
         """Return the step of that name, which must exist."""
         return next(step for step in self.steps if step.name == name)
+
+
+def declares_plan(options: Mapping[str, Any]) -> bool:
+    """Whether the options of a job have a plan or a planner."""
+    return bool(options) and bool(options.get("plan") or options.get("planner"))
+
+
+def is_whole_job(job: Job) -> bool:
+    """Whether each run of the job does all its work: at most one step, made from its options."""
+    return not declares_plan(job.options)
 
 
 # ---- reading ---------------------------------------------------------------------------------
@@ -112,6 +127,12 @@ def _step(row: object, where: str) -> PlanStep:
         ),
         label_selector=_labels(given.get("label_selector", {}), f"{where}.label_selector"),
         avoid=document_fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
+        providers=document_fields.texts(
+            given.get("providers", ()), f"{where}.providers", LONGEST_NAME
+        ),
+        switch_provider=document_fields.flag(
+            given.get("switch_provider", True), f"{where}.switch_provider"
+        ),
         max_retries=None
         if given.get("max_retries") is None
         else document_fields.whole_number(

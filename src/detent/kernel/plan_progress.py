@@ -6,7 +6,7 @@ from typing import Any, cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Step
-from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
+from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, is_whole_job, validate
 from detent.kernel.plan_steps import fail, states_of, steps_of, unlease
 from detent.kernel.retry import FailureClass
 from detent.kernel.transitions.attempts import fail_job
@@ -16,6 +16,8 @@ ONE_STEP = (
     "capabilities_required",
     "label_selector",
     "avoid",
+    "providers",
+    "switch_provider",
     "critic",
     "hold_resource_ms",
     "max_retries",
@@ -29,7 +31,11 @@ def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | No
     if options.get("planner"):
         return None
     asked = {name: options[name] for name in ONE_STEP if name in options}
-    return {"steps": [{"name": intent, "intent": intent, **asked}]} if asked else None
+    if not asked or asked.keys() == {"switch_provider"}:
+        return None
+    if "providers" in asked:
+        asked["retry"] = options.get("retry", {})
+    return {"steps": [{"name": intent, "intent": intent, **asked}]}
 
 
 # ---- couplings: predicates and consequences --------------------------------------------------
@@ -80,8 +86,8 @@ def end_plan(draft: Draft, record: e.Record) -> None:
         fail_job(draft, job, kind, f"step {failed.name} failed: {failed.error}")
         return
     results = {step.name: steps[step.name].result for step in draft.plan(job.id).steps}
-    declared = job.options.get("plan") or job.options.get("planner")
-    draft.emit(job.id, e.JobCompleted(results if declared else results.get(job.intent)))
+    result = results.get(job.intent) if is_whole_job(job) else results
+    draft.emit(job.id, e.JobCompleted(result))
 
 
 def end_empty_plan(draft: Draft, record: e.Record) -> None:

@@ -1,5 +1,6 @@
 """Plan steps: start them with a resource, and apply the critic's decision about their runs."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from detent.errors import Refused
@@ -8,9 +9,18 @@ from detent.kernel.critic import decision_from, default_decision, next_state, re
 from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Resource, Run, Step
-from detent.kernel.plan import DEFAULT_MAX_RETRIES, PlanStep, frontier
+from detent.kernel.plan import DEFAULT_MAX_RETRIES, PlanStep, frontier, is_whole_job
+from detent.kernel.provider_health import is_usable, usable_from
 from detent.kernel.resource_matching import candidates, choose
-from detent.kernel.retry import MAX_RETRIES, Again, FailureClass, policy_from, verdict
+from detent.kernel.retry import (
+    MAX_RETRIES,
+    PLAIN,
+    Again,
+    FailureClass,
+    RetryPolicy,
+    policy_from,
+    verdict,
+)
 from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
 #: States of a step that continues under a new claim or after a wait.
@@ -43,10 +53,20 @@ def startable(world: World, job: Job, now: int) -> tuple[str, ...]:
 
 
 def _can_continue(world: World, step: Step, now: int) -> bool:
-    if step.state not in CONTINUING or step.run_id is not None or step.not_before > now:
+    if step.state not in CONTINUING or step.run_id is not None:
+        return False
+    if step.not_before > now and not _limit_was_ended(world, step, now):
         return False
     waits = world.parts_of(WAITS, step.job_id).values()
     return not any(wait.step == step.name for wait in waits)
+
+
+def _limit_was_ended(world: World, step: Step, now: int) -> bool:
+    """Whether a step that waits for a reset could have a provider now: a person ended a limit."""
+    planned = world.plan(step.job_id).step(step.name)
+    if step.error_class != FailureClass.RATE_LIMIT or not planned.providers:
+        return False
+    return _choose(world, now, planned, step, fitting_resources(world, planned, step)) is not None
 
 
 def planner_is_due(world: World, job: Job) -> bool:
@@ -91,7 +111,8 @@ def _begin_run(draft: Draft, job: Job, step: Step, resource: Resource) -> str:
 def acquire(draft: Draft, planned: PlanStep, step: Step) -> Resource:
     chosen = available(draft, planned, step)
     if chosen is None:
-        wanted = ", ".join(planned.capabilities_required) or "its labels"
+        names = planned.providers or planned.capabilities_required
+        wanted = ", ".join(names) or "its labels"
         message = f"There is no free resource for step {step.name}, which needs {wanted}."
         raise Refused(message, code="no_resource")
     return chosen
@@ -99,13 +120,37 @@ def acquire(draft: Draft, planned: PlanStep, step: Step) -> Resource:
 
 def available(draft: Draft, planned: PlanStep, step: Step) -> Resource | None:
     """Return the resource that the step would get now, preferably the one that it holds."""
-    fitting = candidates(planned, step.avoid, draft.resources.values())
+    fitting = fitting_resources(draft, planned, step)
     held = next((each for each in fitting if each.id == step.resource), None)
-    return held or choose(fitting, draft.in_use, step.last_resource)
+    return held or _choose(draft, draft.now, planned, step, fitting)
+
+
+def fitting_resources(world: World, planned: PlanStep, step: Step) -> tuple[Resource, ...]:
+    """Return the resources that fit; the provider that it had last if it may not change it."""
+    fitting = candidates(planned, step.avoid, world.known_resources())
+    if planned.providers and not planned.switch_provider and step.last_resource is not None:
+        return tuple(each for each in fitting if each.id == step.last_resource)
+    return fitting
+
+
+def _choose(
+    world: World, now: int, planned: PlanStep, step: Step, fitting: Iterable[Resource]
+) -> Resource | None:
+    """Return the first provider that can be used, or the best resource of other steps."""
+    usable = [each for each in fitting if is_usable(each, now, world.users_of(each.service))]
+    if planned.providers:
+        return next((each for each in usable if world.in_use(each.id) < each.capacity), None)
+    return choose(usable, world.in_use, step.last_resource)
+
+
+def usable_at(draft: Draft, planned: PlanStep, step: Step) -> int | None:
+    """Return when the first rate limit or open breaker of its resources ends, if that is known."""
+    times = [usable_from(each, draft.now) for each in fitting_resources(draft, planned, step)]
+    return min((at for at in times if at is not None), default=None)
 
 
 def can_ever_fit(draft: Draft, planned: PlanStep, step: Step) -> bool:
-    return bool(candidates(planned, step.avoid, draft.resources.values()))
+    return bool(fitting_resources(draft, planned, step))
 
 
 def _refusal(draft: Draft, step: Step) -> str | None:
@@ -128,12 +173,15 @@ def apply_decision(
     kind = None if failure is None else FailureClass(failure.error_class)
     error = "the critic did not accept the result" if failure is None else failure.error
     decision = given if given is not None else default_decision(kind)
-    target = next_state(decision, retries_left(planned, step, kind))
+    target = next_state(decision, retries_left(draft, planned, step, kind))
     if target == "succeeded":
         draft.emit(job.id, e.StepSucceeded(result), step.name)
     elif target == "failed_retryable":
-        reset_at = None if failure is None else failure.reset_at
-        retry(draft, job, step, kind or FailureClass.ERROR, error, reset_at)
+        if kind is FailureClass.RATE_LIMIT and planned.providers:
+            switch_provider(draft, job, planned, step, error)
+        else:
+            reset_at = None if failure is None else failure.reset_at
+            retry(draft, job, step, kind or FailureClass.ERROR, error, reset_at)
     elif target == "failed_resource":
         switch(draft, planned, step, error)
     elif target == "needs_user":
@@ -151,7 +199,7 @@ def request_plan(draft: Draft, job: Job, step: Step, decision: object, error: st
         draft.emit(job.id, e.ReplanRequested(step.name, error))
 
 
-def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> int:
+def retries_left(draft: Draft, planned: PlanStep, step: Step, kind: FailureClass | None) -> int:
     """Return how often the step may still be retried. A rate limit does not count.
 
     The limit is its `max_retries`, else its retry policy, else the default of plans.
@@ -161,7 +209,7 @@ def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> in
     if planned.max_retries is not None or planned.retry is None:
         maximum = DEFAULT_MAX_RETRIES if planned.max_retries is None else planned.max_retries
         return maximum - step.retries
-    policy = policy_from(planned.retry)
+    policy = _policy(draft, draft.job(step.job_id), planned)
     allowed = policy.rules[kind or FailureClass.ERROR].retries
     limits = (allowed, None if policy.max_attempts is None else policy.max_attempts - 1)
     return min((each for each in limits if each is not None), default=MAX_RETRIES) - step.retries
@@ -172,19 +220,42 @@ def retry(
 ) -> None:
     draft.emit(job.id, e.StepFailedRetryable(kind.value, error), step.name)
     planned = draft.plan(job.id).step(step.name)
-    due_at = _due_at(job, planned, step, kind, draft.now, reset_at)
+    due_at = _due_at(_policy(draft, job, planned), step, kind, draft.now, reset_at)
     draft.emit(job.id, e.StepRetrying(due_at), step.name)
 
 
+def _policy(draft: Draft, job: Job, planned: PlanStep) -> RetryPolicy:
+    """Return the retry policy of a step: its own, else that of its job.
+
+    A step that is the whole work of its task keeps the defaults of the task's lifecycle.
+    """
+    given = job.options.get("retry", {}) if planned.retry is None else planned.retry
+    task = draft.task_of(job) if planned.retry is not None and is_whole_job(job) else None
+    return policy_from(given, PLAIN if task is None else draft.lifecycle(task).policy)
+
+
 def _due_at(
-    job: Job, planned: PlanStep, step: Step, kind: FailureClass, now: int, reset_at: int | None
+    policy: RetryPolicy, step: Step, kind: FailureClass, now: int, reset_at: int | None
 ) -> int:
     """Return when the retry is due. A critic may retry more often than the policy allows."""
-    given = job.options.get("retry", {}) if planned.retry is None else planned.retry
-    policy = policy_from(given)
     if kind is not FailureClass.RATE_LIMIT:
         return now + policy.rules[kind].delay_us(step.retries)
     return cast(Again, verdict(policy, kind, {}, 0, now, reset_at)).not_before
+
+
+def switch_provider(draft: Draft, job: Job, planned: PlanStep, step: Step, error: str) -> None:
+    """Change to another provider after a rate limit, or wait until the first one is usable.
+
+    The limited provider is not avoided: the step may get it again after the reset.
+    """
+    limited = step.resource or ""
+    others = [each for each in fitting_resources(draft, planned, step) if each.id != limited]
+    if _choose(draft, draft.now, planned, step, others) is None:
+        reset_at = usable_at(draft, planned, step)
+        retry(draft, job, step, FailureClass.RATE_LIMIT, error, reset_at)
+        return
+    draft.emit(job.id, e.StepFailedResource(limited, error), step.name)
+    draft.emit(job.id, e.StepSwitchingResource(step.avoid), step.name)
 
 
 def switch(draft: Draft, planned: PlanStep, step: Step, error: str) -> None:

@@ -16,7 +16,7 @@ from detent.kernel.entity_store import (
     EntityStore,
 )
 from detent.kernel.plan import validate
-from detent.kernel.wait_kinds import POLLS
+from detent.kernel.wait_kinds import PERMISSION, POLLS
 
 #: States of a step that waits and continues in place afterwards.
 CONTINUES_IN_PLACE = frozenset({"needs_user", "running"})
@@ -45,13 +45,28 @@ def _run_queued(world: EntityStore, record: e.Record, event: e.RunQueued) -> Non
 
 def _run_succeeded(world: EntityStore, record: e.Record, event: e.RunSucceeded) -> None:
     """A suspended step has no live run; its resource is freed unless it is held for a time."""
+    _withdraw_permissions(world, record)
     if event.outcome == "suspended":
         _free_step(world, record, event.held_until)
 
 
 def _run_cancelled(world: EntityStore, record: e.Record, event: e.RunCancelled) -> None:
     """The run no longer holds the resource of its step."""
+    _withdraw_permissions(world, record)
     _free_step(world, record, None)
+
+
+def _run_failed(world: EntityStore, record: e.Record, event: e.Event) -> None:
+    _withdraw_permissions(world, record)
+
+
+def _withdraw_permissions(world: EntityStore, record: e.Record) -> None:
+    """Remove the requests for permission of an ended run: no process waits for the answer."""
+    if not world.job(record.stream).waited:
+        return
+    for name, wait in world.parts_of(WAITS, record.stream).items():
+        if wait.kind == PERMISSION and wait.detail.get("run") == record.subject:
+            world.put_part(WAITS, record.stream, name, None)
 
 
 def _free_step(world: EntityStore, record: e.Record, held_until: int | None) -> None:
@@ -185,7 +200,7 @@ def _progress(world: EntityStore, record: e.Record, event: e.Event) -> None:
 
 
 def _comment_added(world: EntityStore, record: e.Record, event: e.CommentAdded) -> None:
-    comment = Comment(event.comment_id, record.actor)
+    comment = Comment(event.comment_id, event.by or record.actor)
     world.put_part(COMMENTS, record.stream, comment.id, comment)
 
 
@@ -260,6 +275,8 @@ PROJECTIONS: Mapping[type[e.Event], Projection] = {
     **COMMENT_PROJECTIONS,
     e.RunQueued: _run_queued,
     e.RunSucceeded: _run_succeeded,
+    e.RunFailed: _run_failed,
+    e.RunTimedOut: _run_failed,
     e.RunCancelled: _run_cancelled,
     e.PlanGenerated: _plan_generated,
     e.WaitBegun: _wait_begun,

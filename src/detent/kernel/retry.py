@@ -21,6 +21,8 @@ MAX_RETRIES = 1_000
 LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
 # The minimum wait after a rate limit, also if its stated reset time has passed.
 MIN_RATE_LIMIT_WAIT_US = S_US
+# A reset time that is further away is a mistake, for example in its unit, and is ignored.
+LONGEST_RESET_US = 32 * 24 * 3_600 * S_US
 
 
 class FailureClass(StrEnum):
@@ -37,6 +39,8 @@ class FailureClass(StrEnum):
     # Critics decide these two differently: switch the resource, or ask a person.
     RESOURCE = "resource"
     NEEDS_USER = "needs_user"
+    # The program used more memory, CPU time, processes or disk space than it may.
+    RESOURCE_LIMIT = "resource_limit"
 
 
 class Backoff(StrEnum):
@@ -92,6 +96,8 @@ CLASS_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
         # Without a critic that switches the resource, it is an error like others.
         FailureClass.RESOURCE: OTHER_ERROR,
         FailureClass.NEEDS_USER: NEVER,
+        # The same program under the same limit ends the same way, at the same cost.
+        FailureClass.RESOURCE_LIMIT: NEVER,
     }
 )
 
@@ -146,13 +152,19 @@ def verdict(
     rule = policy.rules[failure_class]
     left = retries_left(policy, failure_class, failures, lost)
     if failure_class == FailureClass.RATE_LIMIT:
-        stated = now + rule.delay_us(0) if reset_at is None else reset_at
-        due_at = max(stated, now + MIN_RATE_LIMIT_WAIT_US)
+        stated = stated_reset(reset_at, now)
+        end = now + rule.delay_us(0) if stated is None else stated
+        due_at = max(end, now + MIN_RATE_LIMIT_WAIT_US)
         return Again(due_at, immediate=False, counted=False, retries_left=left)
     if left == 0:
         return None
     delay = rule.delay_us(_used(failure_class, failures, lost))
     return Again(now + delay, immediate=delay == 0, counted=True, retries_left=left)
+
+
+def stated_reset(reset_at: int | None, now: int) -> int | None:
+    """Return the stated end of a rate limit; None if there is none, or an impossible one."""
+    return None if reset_at is None or reset_at > now + LONGEST_RESET_US else reset_at
 
 
 def retries_left(
@@ -182,6 +194,7 @@ CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         FailureClass.NETWORK: RULE_FIELDS,
         FailureClass.TIMEOUT: RULE_FIELDS,
+        FailureClass.RESOURCE_LIMIT: RULE_FIELDS,
         FailureClass.LOST: ("retries",),
         FailureClass.DEPENDENCY: ("delay_ms",),
         FailureClass.RATE_LIMIT: ("delay_ms",),

@@ -18,14 +18,17 @@ KINDS: Mapping[str, str | None] = {
     "funds": "budget",
     "resource": "resource",
     "retry": None,
+    "permission": None,
 }
+#: The wait of a run that keeps running while a person decides. It ends with the run at the latest.
+PERMISSION = "permission"
 #: Waits of detent itself, not of a handler: any wake-up ends them, and their outcome is not kept.
 #: `funds`: no money is left to start a run.
 POLLS = frozenset({"funds", "resource", "retry"})
-#: Waits that a handler may begin.
-ASKED = tuple(kind for kind in KINDS if kind not in POLLS)
+#: Waits for which a handler may suspend its run.
+ASKED = tuple(kind for kind in KINDS if kind not in POLLS and kind != PERMISSION)
 #: Waits that a person's answer ends, and the reasons by which they block a task.
-QUESTIONS = frozenset({"question", "confirmation"})
+QUESTIONS = frozenset({"question", "confirmation", PERMISSION})
 PEOPLE = frozenset({"question", "needs_user"})
 #: Waits of a job without a task that an answer ends: it has no budget that could be raised.
 ANSWERED = QUESTIONS | {"budget"}
@@ -41,7 +44,9 @@ def blocks(wait: Wait) -> str | None:
 
 
 def satisfied(wait: Wait) -> bool:
-    """Whether every signal that it needs was received."""
+    """Whether every signal that it needs was received; one of them, if its detail says `any`."""
+    if wait.detail.get("any"):
+        return wait.missing < len(wait.needs)
     return bool(wait.needs) and wait.missing == 0
 
 

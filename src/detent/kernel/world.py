@@ -104,6 +104,8 @@ class World(EntityStore):
             self.parts[key] = merged
         for resource, change in draft.usage.items():
             self.usage[resource] = self.usage.get(resource, 0) + change
+        for name, health in draft.health.items():
+            self.resources[name] = self.resources[name]._replace(health=health)
         for record in records:
             self.versions[record.stream] = self.versions.get(record.stream, 0) + 1
             self.relate(record)

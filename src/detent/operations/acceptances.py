@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from detent.kernel.acceptance import ACCEPTANCE, action_of, conflicts_in, is_acceptance
 from detent.kernel.entities import Job
 from detent.operations import schemas
@@ -27,7 +29,23 @@ def acceptance(job: Job) -> schemas.Acceptance:
         "job_id": job.id,
         "state": job.state,
         "problem": problem(job),
+        **_outcome(job),
     }
+
+
+class _Outcome(TypedDict):
+    branch: str | None
+    commit: str | None
+
+
+def _outcome(job: Job) -> _Outcome:
+    """The branch that the action changed, and its commit."""
+    done = job.result if isinstance(job.result, Mapping) else {}
+    if "merge" in done:
+        return {"branch": done["merge"]["target"], "commit": done["merge"]["commit"]}
+    if "push" in done:
+        return {"branch": done["push"]["branch"], "commit": done["push"]["commit"]}
+    return {"branch": None, "commit": None}
 
 
 def problem(job: Job | None) -> str | None:

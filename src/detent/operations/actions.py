@@ -15,6 +15,7 @@ from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import TaskLifecycle
+from detent.kernel.variants import VARIANTS
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
 from detent.operations import schemas
@@ -30,15 +31,20 @@ class Verb(NamedTuple):
     events: tuple[str, ...] = ()
 
 
-def _answer(task: Task) -> c.TaskCommand:
+def _answer(task: Task) -> c.AnswerTask:
     options: Sequence[Any] = task.blocked_detail.get("options") or ("yes",)
     return c.AnswerTask(task.id, options[0])
 
 
+def _choose(task: Task) -> c.TaskCommand:
+    return c.ChooseVariant(task.id, _answer(task).answer)
+
+
 VERBS: Mapping[str, Verb] = {
-    "accept": Verb(lambda task: c.AcceptTask(task.id), ("task_accepted",)),
+    "accept": Verb(lambda task: c.AcceptTask(task.id), ("task_accepted", "task_accepting")),
     "answer": Verb(_answer),
     "cancel": Verb(lambda task: c.CancelTask(task.id), ("task_cancelled",)),
+    "choose": Verb(_choose),
     "delete": Verb(lambda task: c.DeleteTask(task.id)),
     "dismiss": Verb(lambda task: c.DismissSubtask(task.id)),
     "raise": Verb(lambda task: c.RaiseBudget(task.id, task.spent + 1)),
@@ -60,7 +66,7 @@ class Suggestion(NamedTuple):
         """The command line that carries the action out; an event of the lifecycle is sent."""
         if self.action not in VERBS:
             return f"detent send {self.id} {self.action}"
-        value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
+        value = {"answer": " ANSWER", "choose": " NUMBER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 
     def to_schema(self) -> schemas.Suggestion:
@@ -109,6 +115,8 @@ def _may_apply(lifecycle: TaskLifecycle, task: Task, name: str, verb: Verb) -> b
     """Whether the action is worth trying: the lifecycle allows its event in the task's state."""
     if name == "raise":
         return task.blocked_by == "budget" and is_spent(task)
+    if name in ("answer", "choose"):
+        return (VARIANTS in task.blocked_detail) is (name == "choose")
     if name == "dismiss":
         return task.parent_id is not None
     move = lifecycle.move

@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detent import views
+from detent.kernel.entities import Job
 from detent.kernel.health import Thresholds
 from detent.kernel.task_lifecycle import in_use
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
-from detent.operations.recent_runs import Run, at_percent
+from detent.operations.recent_runs import Run, at_percent, queue_times
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import ReadTransaction
+from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 from detent.thresholds import thresholds
 
@@ -25,7 +27,7 @@ INTERVALS = 24
 def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Counts:
     """Count tasks, jobs, runs and steps by lifecycle and state."""
     of = of_project(caller, {}, project)
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         known = {each.id: each for each in in_use(view.lifecycles())}
         tasks = {each: _tasks_by_state(view, of, each) for each in known}
         found = {
@@ -60,7 +62,7 @@ def stats_series(
     """Show throughput, success rate, durations, queue times and cost per interval of a window."""
     of = of_project(caller, {}, project)
     span = max(hours // INTERVALS, 1) * HOUR_US
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         now = view.now()
         first = (now - hours * HOUR_US) // span * span
         found = recent_runs.ended_since(view, first)
@@ -70,8 +72,7 @@ def stats_series(
         jobs = [job for job in jobs if job.project == of["project"]]
         own = {job.id for job in jobs}
         runs = [run for run in runs if run["job_id"] in own]
-    queued = {job.id: job.queued_at for job in jobs}
-    spans = [_span(start, span, runs, queued) for start in range(first, now + 1, span)]
+    spans = [_span(start, span, runs, jobs) for start in range(first, now + 1, span)]
     return {
         "span_s": span // SECOND_US,
         "spans": spans,
@@ -80,8 +81,8 @@ def stats_series(
     }
 
 
-def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int]) -> schemas.Span:
-    """One interval. `queued` has, by job id, when the job was last queued."""
+def _span(start: int, span: int, runs: Sequence[Run], jobs: Sequence[Job]) -> schemas.Span:
+    """One interval of runs, with their jobs."""
     inside = [run for run in runs if start <= run["ended_at"] < start + span]
     by_state = {
         state: sum(run["state"] == state for run in inside)
@@ -89,12 +90,7 @@ def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int])
     }
     judged = len(inside) - by_state["cancelled"]
     lasted = _seconds(run["ended_at"] - run["started_at"] for run in inside if run["started_at"])
-    waited = _seconds(
-        run["queued_at"] - queued[run["job_id"]]
-        for run in inside
-        # The queue time of an earlier run is unknown after its job was queued again.
-        if run["queued_at"] >= queued.get(run["job_id"], run["queued_at"] + 1)
-    )
+    waited = queue_times(inside, jobs)
     return {
         "start": views.utc(start),
         "succeeded": by_state["succeeded"],
@@ -105,7 +101,7 @@ def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int])
         "p50_s": at_percent(lasted, 50),
         "p95_s": at_percent(lasted, 95),
         "queue_p50_s": at_percent(waited, 50),
-        "queue_max_s": at_percent(waited, 100),
+        "queue_p95_s": at_percent(waited, 95),
         "cost": sum(run["cost"] for run in inside) / 1_000_000,
     }
 
@@ -121,6 +117,7 @@ def _thresholds(marks: Thresholds) -> list[schemas.Threshold]:
         {"figure": "success_rate", "ok": high / 100, "degraded": low / 100},
         {"figure": "queue", "ok": marks.queue_ok_below, "degraded": marks.queue_degraded_to},
         {"figure": "blocked", "ok": marks.blocked_ok_below, "degraded": marks.blocked_degraded_to},
-        {"figure": "mean_duration_s", "ok": marks.mean_duration_ok_below_s, "degraded": None},
+        {"figure": "p95_duration_s", "ok": marks.p95_duration_ok_below_s, "degraded": None},
+        {"figure": "queue_delay_s", "ok": marks.queue_delay_ok_below_s, "degraded": None},
         {"figure": "failures", "ok": marks.failures_ok_below, "degraded": None},
     ]

@@ -28,7 +28,10 @@ class Reply(NamedTuple):
 
 
 class Thread(NamedTuple):
-    """A comment and its replies. `place` is where its lines are in the diff that is shown."""
+    """A comment and its replies. `place` is where its lines are in the diff that is shown.
+
+    `round` is the round in which it was written; the first one is 1.
+    """
 
     id: str
     author: str
@@ -60,7 +63,8 @@ def folded(events: Iterable[LoggedEvent]) -> list[Thread]:
 def _added(_: Thread | None, logged: LoggedEvent, data: Mapping[str, Any]) -> Thread:
     lines = (data["side"], data["start"], data["end"], tuple(data["quoted"]))
     anchor = Anchor(data["diff"], data["file"], *lines)
-    return Thread(data["comment_id"], logged.actor, logged.at, data["round"], data["text"], anchor)
+    author = data.get("by") or logged.actor
+    return Thread(data["comment_id"], author, logged.at, data["round"] + 1, data["text"], anchor)
 
 
 def _replied(thread: Thread | None, logged: LoggedEvent, data: Mapping[str, Any]) -> Thread:

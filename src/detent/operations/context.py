@@ -11,6 +11,7 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.task_lifecycle import Choices, choices
 from detent.operations.registry import Caller
 from detent.operations.transcript_positions import TranscriptPositions
+from detent.provider_config import Provider
 from detent.settings import Settings
 from detent.store.port import ReadTransaction, Store
 from detent.store.types import Query
@@ -18,6 +19,7 @@ from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_checks import CRITICS
+from detent.trace_propagation import current_traceparent
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class Core:
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Files of lifecycles of the configuration file, by name. `save_lifecycles` installs them.
     lifecycle_files: Mapping[str, Path] = field(default_factory=dict)
+    #: Providers of the configuration file, by name. A worker registers them as resources.
+    providers: Mapping[str, Provider] = field(default_factory=dict)
     #: Contexts that the gateway keeps for a second. A worker of this process that registers its
     #: intents removes them.
     contexts: dict[Caller, Context] = field(default_factory=dict)
@@ -63,7 +67,8 @@ class Core:
         with self.store.read() as view:
             intents, lifecycles = self._intents(view), choices(dict(view.lifecycles()))
         where = (caller.actor, caller.project)
-        return Context(self.store, self.settings, intents, *where, lifecycles)
+        trace = current_traceparent()
+        return Context(self.store, self.settings, intents, *where, lifecycles, trace)
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
         """The task and its version; not found if the caller may not see its project."""

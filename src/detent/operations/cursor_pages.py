@@ -16,6 +16,7 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.task_lifecycle import TaskState, newest, state_names
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller
+from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 
 MAX_ROWS = 1_000
@@ -44,7 +45,7 @@ def page(
     column = check_choice(sort.removeprefix("-"), SORTS[table], "sort")
     after = None if cursor is None else _read_cursor(cursor, table, sort)
     query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         rows = view.page(query)
     if len(rows) <= limit:
         return rows, None

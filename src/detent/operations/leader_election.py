@@ -4,8 +4,8 @@ from detent.operations.context import Core
 from detent.store.port import WriteTransaction
 
 #: The roles that have a leader, and the rows in which leaders store their positions in the log.
-LEADER_ROLES = ("keeper", "webhooks", "notion", "traces")
-CURSORS = ("notion_cursor", "traces_cursor")
+LEADER_ROLES = ("keeper", "webhooks", "notion", "github", "gitlab", "slack", "traces")
+CURSORS = ("notion_cursor", "github_cursor", "gitlab_cursor", "traces_cursor")
 #: A leader that has not renewed its term for this long is replaced.
 TERM_US = 15_000_000
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from detent.diagrams.drawing import outline
@@ -29,9 +30,10 @@ from detent.operations.context import Core
 from detent.operations.limits import FILE
 from detent.operations.registry import Caller, Scope, operation
 from detent.quantity import quantity
+from detent.settings import Settings
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
-from detent.task_lifecycles import all_lifecycles, find, shipped_document
+from detent.task_lifecycles import OPTIONAL, all_lifecycles, find, shipped_document
 from detent.task_lifecycles.document_file import located, read_document
 
 #: How many tasks one request migrates; the answer says where the next one begins.
@@ -149,8 +151,13 @@ def _searched(found: SearchResult) -> schemas.LifecycleSearch:
     }
 
 
-def install(core: Core, actor: c.Actor, given: Any, file: str) -> Installed:
-    """Check a document and install it, unless it is installed already."""
+def install(
+    core: Core, actor: c.Actor, given: Any, file: str, *, shipped: bool = False
+) -> Installed:
+    """Check a document and install it, unless it is installed already.
+
+    One that is shipped with detent is not searched: the tests do that.
+    """
     text = given if isinstance(given, str) else None
     document, lifecycle = _read(given, file)
     with core.store.read() as view:
@@ -161,8 +168,8 @@ def install(core: Core, actor: c.Actor, given: Any, file: str) -> Installed:
         return Installed(lifecycle, None)
     if flaws:
         raise _flawed(lifecycle, flaws, text, file)
-    found = search(lifecycle)
-    if found.violation is not None:
+    found = None if shipped else search(lifecycle)
+    if found is not None and found.violation is not None:
         raise _violated(lifecycle, found, found.violation)
     core.engine.do(lc.InstallLifecycle(document), actor)
     core.contexts.clear()
@@ -228,8 +235,12 @@ def _whole_installation(caller: Caller) -> None:
 
 
 def save_lifecycles(core: Core) -> None:
-    """Install the lifecycles of the configuration file. One that it no longer has stays."""
-    for name, path in core.lifecycle_files.items():
+    """Install the lifecycles of the configuration file, and those of integrations that are used.
+
+    One that is no longer named stays.
+    """
+    shipped = _of_integrations(core.settings)
+    for name, path in {**shipped, **core.lifecycle_files}.items():
         text = read_file(name, path)
         found = read_document(text, path.name)[1]
         if found.name != name:
@@ -237,7 +248,12 @@ def save_lifecycles(core: Core) -> None:
                 f"{path.name} has the lifecycle {found.name}, not {name}.",
                 setting=f"lifecycles.{name}",
             )
-        install(core, FILE, text, path.name)
+        install(core, FILE, text, path.name, shipped=shipped.get(name) == path)
+
+
+def _of_integrations(settings: Settings) -> dict[str, Path]:
+    """The lifecycle of pull requests, if a forge is used."""
+    return dict(OPTIONAL) if settings.github_token or settings.gitlab_token else {}
 
 
 # ---- migration -------------------------------------------------------------------------------

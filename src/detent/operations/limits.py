@@ -13,11 +13,12 @@ from detent import views
 from detent.engine import CommandRequest
 from detent.errors import DetentError, Forbidden, Invalid, Refused
 from detent.kernel import events as e
+from detent.kernel.budget import MICRO_USD
 from detent.kernel.commands import Actor
 from detent.kernel.commands import limit_commands as lc
-from detent.kernel.evolve.limit import IN_FILE, Row, paused
+from detent.kernel.evolve.limit import IN_FILE, NUMBERS, Row, paused
 from detent.kernel.world import World
-from detent.limit_config import EVERYTHING, NUMBERS
+from detent.limit_config import COST_USD, EVERYTHING
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
@@ -38,7 +39,7 @@ FILE = Actor("config")
 def list_limits(
     core: Core, caller: Caller, *, position: int | None = None, time: str | None = None
 ) -> schemas.Limits:
-    """List the pauses, the concurrency limits and the rate limits.
+    """List the pauses, the concurrency limits, the rate limits, the quotas and the weights.
 
     With a position of the log or a time, as they were then.
     """
@@ -48,7 +49,7 @@ def list_limits(
         then = position is not None or time is not None
         until_us = None if time is None else moment_from(time)
         rows = _rows_at(view, position, until_us) if then else view.rows("limits")
-    return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
+    return {"items": [to_schema(name, rows[name]) for name in sorted(rows)]}
 
 
 def _rows_at(
@@ -69,8 +70,11 @@ def _rows_at(
     return world.known_limits()
 
 
-def _to_schema(name: str, row: Row) -> schemas.Limit:
-    shown = {field: row.get(field) for field in NUMBERS}
+def to_schema(name: str, row: Row) -> schemas.Limit:
+    """A limit as clients see it; without a row, one that limits nothing."""
+    shown = {field: row.get(field) for field in NUMBERS if field != "cost_per_day"}
+    most = row.get("cost_per_day")
+    shown[COST_USD] = None if most is None else most / MICRO_USD
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
     pause = views.shown({field: row.get(field) for field in PAUSE_FIELDS})
     return cast(schemas.Limit, {"name": name, **flags, **shown, **pause})
@@ -96,7 +100,7 @@ def pause(
         check_choice(intent, core.known_intents(), "intent", "unknown_intent")
     for_us = None if for_s is None else for_s * S_US
     row = core.engine.do(lc.SetPause(name, reason, for_us), caller.actor)
-    return _to_schema(name, row)
+    return to_schema(name, row)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
@@ -111,7 +115,7 @@ def resume(
     """End the pause of an intent, a project, a concurrency key, or everything."""
     name = _name(caller, intent, project, key)
     row = core.engine.do(lc.EndPause(name), caller.actor)
-    return _to_schema(name, row)
+    return to_schema(name, row)
 
 
 def _name(caller: Caller, intent: str | None, project: str | None, key: str | None) -> str:

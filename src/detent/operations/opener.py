@@ -16,10 +16,11 @@ from detent.intent_config import agents_from, intents_from
 from detent.lifecycle_config import lifecycle_files
 from detent.limit_config import limits_from
 from detent.operations.context import Core
+from detent.provider_config import providers_from
 from detent.settings import Loaded, Settings
+from detent.store.configured_store import open_configured
 from detent.store.marker import mark_store, require_store
 from detent.store.port import Store
-from detent.store.store_url import open_store
 from detent.thresholds import check
 
 log = logging.getLogger("detent")
@@ -41,7 +42,8 @@ def open_core(loaded: Loaded, wait_s: float = 0.0) -> Iterator[Core]:
     try:
         intents, agents = intents_from(loaded.tables), agents_from(loaded.tables)
         kept, files = limits_from(loaded.tables), lifecycle_files(loaded.tables, loaded.file)
-        yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept, files)
+        configured = (intents, agents, kept, files, providers_from(loaded.tables))
+        yield Core(store, Engine(store, lifetimes), settings, *configured)
     finally:
         store.close()
 
@@ -52,7 +54,7 @@ def _open(settings: Settings, wait_s: float) -> Store:
     for tries in itertools.count():
         try:
             require_store(settings.data_dir, settings.url)
-            store = open_store(settings.url)
+            store = open_configured(settings)
             break
         except Unavailable as error:
             if time.monotonic() >= until_s:

@@ -7,6 +7,7 @@ deleted together. They are not trusted: the run's program could change the file.
 
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 
 from detent.operations.run_output import output_file, read_file
@@ -39,6 +40,24 @@ class OutputTimes:
         """When the byte at an offset was written, in microseconds; None if that is not known."""
         found = bisect_right(self._offsets, offset)
         return self._times[found - 1] if found else None
+
+    def of_lines(self, data: bytes, offset: int) -> Iterator[tuple[int, int]]:
+        """When the lines of a part of the output at an offset were begun.
+
+        A pair has the number of a line of the part, counted from 0, and the time of this line and
+        of those after it, up to the line of the next pair.
+        """
+        first = self.at(offset)
+        if first is not None:
+            yield 0, first
+        line, counted = 0, 0
+        for record in range(bisect_right(self._offsets, offset), len(self._offsets)):
+            place = self._offsets[record] - offset
+            if place >= len(data):
+                return
+            line, counted = line + data.count(b"\n", counted, place), place
+            within = data[place - 1 : place] != b"\n"
+            yield line + within, self._times[record]
 
 
 def read_times(store: Store, data_dir: Path, run_id: str) -> OutputTimes:

@@ -10,11 +10,13 @@ from typing import Any
 from detent.kernel.decide.comments import LONGEST_TEXT, SIDES
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
+from detent.limit_config import COST_USD, NUMBERS, OF_PROJECTS
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS
 from detent.operations.intake import MAX_TASKS
 from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual_runs import CLASSES, ENDS, MAX_HOLD_S
+from detent.operations.project_quotas import FIELDS
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.run_transcript import LONGEST_QUERY, MAX_ITEMS
@@ -34,6 +36,16 @@ from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_
 #: The largest integer of a database column.
 MAX_INTEGER = 2**63 - 1
 SHA256 = "^[0-9a-f]{64}$"
+#: By field of a project's quota: its description and an example.
+QUOTAS = {
+    "weight": ("Its share of the claims among projects", 3),
+    "running": ("How many of its jobs may run at the same time", 8),
+    "rate": ("How many of its jobs may start in `per_s` seconds", 10),
+    "per_s": ("The time of `rate`, in seconds", 60),
+    "submit_rate": ("How many submissions are accepted in `submit_per_s` seconds", 100),
+    "submit_per_s": ("The time of `submit_rate`, in seconds", 60),
+    "stored_bytes": ("Bytes of payloads and evidence", 10_737_418_240),
+}
 #: The longest path of a file, which systems and the length of a request limit.
 MAX_PATH = 4_096
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
@@ -142,6 +154,13 @@ INPUTS: Mapping[str, Input] = {
     "kind": Input("The kind of id", "task", choices=("task", "job", "run")),
     "other": Input("Whether answers other than the options are allowed", False),
     "key": _name("The concurrency key", "device-7"),
+    **{
+        name: Input(text, example, least=least, most=most)
+        for name, (text, example) in QUOTAS.items()
+        for least, most in [{**NUMBERS, **OF_PROJECTS}[name]]
+    },
+    COST_USD: Input("Dollars that its runs may cost in a day (UTC)", 25.0, schema=AMOUNT),
+    "clear": Input("Fields to remove", ["stored_bytes"], longest=len(FIELDS), schema=NAMES),
     "for_s": Input(
         "The duration, in seconds; without it there is no end", 3_600, least=1, most=MAX_PAUSE_S
     ),
@@ -171,6 +190,10 @@ INPUTS: Mapping[str, Input] = {
         f"When it comes back: {', or '.join(FORMS)}", "2h", shortest=1, longest=MAX_TIME
     ),
     "answer": Input("The answer; one of the options, if the question has options", "yes"),
+    "base": Input("The address of the gateway, for links", "http://127.0.0.1:5680", longest=2_000),
+    "authorization": Input("The header Authorization of the requests", "Bearer abc", longest=2_000),
+    "token": Input("The header X-A2A-Notification-Token of the requests", "abc", longest=2_000),
+    "own": Input("Only tasks that the caller created", False),
     "intake_id": Input("The id of the refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("The name of the question; needed if several are open", "ask"),
     "name": _name("The name", "approved"),
@@ -185,7 +208,9 @@ INPUTS: Mapping[str, Input] = {
     "snoozed": Input("Only tasks that the caller has snoozed", True),
     "active": Input("Only tasks that have not ended", True),
     "search": Input(
-        "Only rows with this text in the id, the name or the error", "cert", longest=200
+        "Only rows with this text in the id, the name, the error or the title of the task",
+        "cert",
+        longest=200,
     ),
     "sort": Input("The column to sort by; a leading - sorts in descending order"),
     "cursor": Input("The cursor of the previous page", None, longest=1_000),
@@ -199,6 +224,7 @@ INPUTS: Mapping[str, Input] = {
     # reviews
     "path": Input("The path of a file of the diff", "src/app.py", shortest=1, longest=MAX_PATH),
     "diff": Input("The SHA-256 of a diff of the task", "0" * 64, pattern=SHA256),
+    "variant": Input("The number of a variant of the task, or its id", 2),
     "since": Input("The SHA-256 of an earlier diff of the task", "0" * 64, pattern=SHA256),
     "viewed": Input("Whether the file is marked as viewed", True),
     # a run's own token
@@ -225,6 +251,10 @@ INPUTS: Mapping[str, Input] = {
     "labels": Input("The labels of the resource", {"os": "linux"}),
     "capacity": Input("How many steps may hold it at the same time", 1, least=1, most=MAX_CAPACITY),
     "healthy": Input("Whether steps may be given the resource", True),
+    "service": _name(
+        "The service of a provider; its providers share a circuit breaker", "anthropic"
+    ),
+    "personal": Input("Whether the provider is the account of a person", False),
     "cron": Input(
         "When it fires, as a cron expression", "0 3 * * *", longest=200, schema={"minLength": 9}
     ),
@@ -344,11 +374,13 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("put_resource", "name"): _name("The name of the resource", "phone"),
     ("drain_resource", "name"): _name("The name of the resource", "phone"),
     ("undrain_resource", "name"): _name("The name of the resource", "phone"),
+    ("reset_resource", "name"): _name("The name of the provider", "anthropic-team"),
     ("delete_resource", "name"): _name("The name of the resource", "phone"),
     ("drain_worker", "name"): _name("The name of the worker", "host:4711"),
     ("undrain_worker", "name"): _name("The name of the worker", "host:4711"),
     ("create_project", "name"): _name("The name of the project", "demo"),
     ("show_project", "name"): _name("The name of the project", "demo"),
+    ("set_project_quota", "name"): _name("The name of the project", "demo"),
     ("set_state", "name"): replace(
         _name("The name of the value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
     ),

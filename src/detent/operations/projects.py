@@ -4,16 +4,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from detent.errors import Invalid, NotFound
+from detent.engine.known_limits import weights
+from detent.errors import Invalid
+from detent.limit_config import PROJECT
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
+from detent.operations.limits import to_schema
+from detent.operations.project_quotas import require_project, used
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
 from detent.operations.text_fields import text
 from detent.store.port import WriteTransaction
+from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 from detent.submission.payload import ARGUMENTS
+from detent.submission.prompt_template import fields_schema
 
 #: The kinds of intents, by the field that the row of an intent has; otherwise a function.
 KINDS = ("command", "agent", "app", "plan", "planner")
@@ -22,12 +28,13 @@ KINDS = ("command", "agent", "app", "plan", "planner")
 @operation(Scope.READ, "GET", "/api/projects")
 def list_projects(core: Core, caller: Caller) -> schemas.Projects:
     """List the projects that were created or have tasks, with the number of tasks."""
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         counts = view.count_by(Query("tasks", of_project(caller, {}, None)), "project")
         names = {*view.rows("projects"), *counts}
+        weighted = weights(view.rows("limits"))
     return {
         "items": [
-            {"name": name, "tasks": counts.get(name, 0)}
+            {"name": name, "tasks": counts.get(name, 0), "weight": weighted.get(name, 1)}
             for name in sorted(names)
             if caller.project in (None, name)
         ]
@@ -47,21 +54,30 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
         return True
 
     core.engine.transaction(write)
-    return {"name": named, "tasks": sum(show_project(core, caller, name=named)["tasks"].values())}
+    found = show_project(core, caller, name=named)
+    weight = found["limits"]["weight"] or 1
+    return {"name": named, "tasks": sum(found["tasks"].values()), "weight": weight}
 
 
 @operation(Scope.READ, "GET", "/api/projects/{name}")
 def show_project(core: Core, caller: Caller, *, name: str) -> schemas.ProjectCounts:
-    """Show a project with its tasks and jobs counted by state."""
+    """Show a project: its tasks and jobs by state, its limits and what it has used of them."""
     where = of_project(caller, {}, name)
     with core.store.read() as view:
         tasks = view.count_by(Query("tasks", where), "state")
         jobs = view.count_by(Query("jobs", where), "state")
-        known = name in view.rows("projects")
-        paused = bool(view.rows("limits").get(f"project:{name}", {}).get("paused"))
-    if not (known or tasks or jobs):
-        raise NotFound(f"There is no project {name!r}.", hint="See `detent projects`.")
-    return {"name": name, "paused": paused, "tasks": dict(tasks), "jobs": dict(jobs)}
+        if not (tasks or jobs):
+            require_project(view, name)
+        limit = PROJECT + name
+        limits = to_schema(limit, view.rows("limits").get(limit, {}))
+        return {
+            "name": name,
+            "paused": limits["paused"],
+            "tasks": dict(tasks),
+            "jobs": dict(jobs),
+            "limits": limits,
+            "used": used(view, name),
+        }
 
 
 @operation(Scope.READ, "GET", "/api/intents")
@@ -88,5 +104,10 @@ def _intent(
         "origins": [origin for origin, known in places if name in known],
         "paused": bool(limits.get(f"intent:{name}", {}).get("paused")),
         "workers": workers,
-        "arguments": row.get(ARGUMENTS),
+        "arguments": row.get(ARGUMENTS) or _prompt_fields(row),
     }
+
+
+def _prompt_fields(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fields of the payload that the prompt of a configured agent names."""
+    return fields_schema(str(row["prompt"])) if row.get("agent") and row.get("prompt") else None

@@ -1,6 +1,6 @@
 """Queries: pages of tasks and jobs, one task or job, its history, and why it is not running."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
@@ -21,6 +21,8 @@ from detent.operations.cursor_pages import (
     versions_of,
 )
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.why_reason import why_context
+from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 
 #: Events of one history in one response; the cursor continues it.
@@ -43,6 +45,7 @@ def list_tasks(
     tag: str | None = None,
     parent_id: str | None = None,
     active: bool = False,
+    own: bool = False,
     search: str = "",
     sort: str = "-created_at",
     cursor: str | None = None,
@@ -50,6 +53,8 @@ def list_tasks(
 ) -> schemas.TaskPage:
     """List tasks, filtered and sorted, one page at a time."""
     where = _present(intent=intent, source=source, parent_id=parent_id)
+    if own:
+        where["created_by"] = caller.actor.name
     if lifecycle is not None:
         where["lifecycle"] = versions_of(core, lifecycle)
     if priority is not None:
@@ -106,7 +111,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> schemas.Why:
     """Explain why a task is not running: each reason, who can clear it, and the legal actions."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        found = why_reasons.why(why_reasons.why_context(core, view), task)
+        found = why_reasons.why(why_context(core, view), task)
         found["events"] = events_on(view, [task], caller.actor)[task.id]
         return cast(schemas.Why, found)
 
@@ -134,7 +139,11 @@ def list_jobs(
         where["state"] = states_from(core, state, "jobs")
     within = of_project(caller, where, project)
     rows, after = page(core, "jobs", within, sort, cursor, limit, search)
-    return {"items": [job_from(row) for row in rows], "cursor": after}
+    titles = titles_of(core, {row["task_id"] for row in rows})
+    items: list[schemas.ListedJob] = [
+        {**job_from(row), "title": titles.get(row["task_id"], "")} for row in rows
+    ]
+    return {"items": items, "cursor": after}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}")
@@ -164,7 +173,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
     """Explain why a job is not running: each reason, who can clear it, and the legal actions."""
     job, _ = core.job(caller, job_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why_job(why_reasons.why_context(core, view), job))
+        return cast(schemas.Why, why_reasons.why_job(why_context(core, view), job))
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -213,13 +222,21 @@ def result_of(core: Core, caller: Caller, task_id: str) -> Any:
 
 
 def tasks_from(core: Core, rows: Sequence[Mapping[str, Any]]) -> list[schemas.Task]:
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         return shown_tasks(view, rows)
 
 
 def _tasks(core: Core, query: Query) -> list[schemas.Task]:
     with core.store.read() as view:
         return shown_tasks(view, view.page(query._replace(limit=MAX_ROWS)))
+
+
+def titles_of(core: Core, task_ids: Collection[str | None]) -> dict[str | None, str]:
+    """By task id, the titles of tasks."""
+    ids = sorted(filter(None, task_ids))
+    with read_stale(core.store) as view:
+        found = view.page(Query("tasks", {"id": ids}, limit=len(ids))) if ids else ()
+    return {row["id"]: row["title"] for row in found}
 
 
 def job_from(row: Mapping[str, Any]) -> schemas.Job:

@@ -1,6 +1,6 @@
 """Recently ended runs, a bounded number, newest first, for statistics and charts. Reads only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.entities import Job
@@ -32,6 +32,19 @@ def jobs_of(view: ReadTransaction, runs: Sequence[Run]) -> Iterator[Job]:
     ids = sorted({run["job_id"] for run in runs})
     for at in range(0, len(ids), PAGE):
         yield from (job for job, _ in view.jobs(ids[at : at + PAGE]))
+
+
+def queue_times(runs: Iterable[Run], jobs: Iterable[Job]) -> list[float]:
+    """How long the jobs of runs were queued until the claim, in seconds, sorted.
+
+    The time of an earlier run is unknown after its job was queued again.
+    """
+    queued = {job.id: job.queued_at for job in jobs}
+    return sorted(
+        (run["queued_at"] - queued[run["job_id"]]) / 1_000_000
+        for run in runs
+        if run["queued_at"] >= queued.get(run["job_id"], run["queued_at"] + 1)
+    )
 
 
 def at_percent(ordered: Sequence[float], percent: int) -> float | None:

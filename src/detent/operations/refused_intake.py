@@ -89,6 +89,6 @@ def _object(text: str) -> Mapping[str, Any]:
     """The JSON object in a text; empty if the text is something else."""
     try:
         found = msgspec.json.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -40,8 +40,10 @@ class Caller:
     fence: int | None = None
     #: The digest of the token; for a browser session, of the token that it was created with.
     key: str | None = None
-    #: The digest of the browser session that the caller is; None for a token.
+    #: The digest of the session or login that the caller is; None for a token.
     session: str | None = None
+    #: The projects in which the session of a person can continue; None is all of them together.
+    projects: tuple[str | None, ...] = ()
 
     @property
     def actor(self) -> Actor:

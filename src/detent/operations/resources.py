@@ -1,19 +1,23 @@
 """Resources: devices and accounts that plan steps hold while they run. Not part of the log.
 
 Operators create them. `local` is built in: the machine that a step runs on, for steps that require
-nothing. A drained resource is given to no further step; steps that hold it continue.
+nothing. A drained resource is given to no further step; steps that hold it continue. A resource
+with a service is a provider: it has rate limits, a circuit breaker and usage.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
+from detent.engine.provider_rows import save_health
 from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.kernel.entities import Resource
 from detent.kernel.plan import LONGEST_NAME
+from detent.kernel.provider_health import closed, reset
 from detent.kernel.resource_matching import LOCAL
 from detent.operations import schemas
 from detent.operations.context import Core
+from detent.operations.providers import provider_schema, release_waiting, resource_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
@@ -30,9 +34,10 @@ def list_resources(core: Core, caller: Caller) -> schemas.Resources:
         holders = _holders(view, caller)
         rows = view.rows("resources")
         known = sorted(view.resources(), key=lambda each: each.id)
+        now = view.now()
         on_local = view.count_by(Query("steps", {"resource": LOCAL.id}), "state")
     local = LOCAL._replace(in_use=sum(on_local.values()))
-    return {"items": [_to_schema(each, rows, holders) for each in (local, *known)]}
+    return {"items": [_to_schema(each, rows, holders, now, caller) for each in (local, *known)]}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/resources/{name}")
@@ -45,14 +50,20 @@ def put_resource(
     labels: Mapping[str, str] | None = None,
     capacity: int | None = None,
     healthy: bool | None = None,
+    service: str | None = None,
+    personal: bool | None = None,
 ) -> schemas.Resource:
-    """Create a resource, or change the given fields of one; other fields keep their values."""
+    """Create a resource, or change the given fields of one; other fields keep their values.
+
+    A `service` makes it a provider; `personal` marks the account of a person.
+    """
     require_all_projects(caller, "resources")
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
+    given |= _as_provider(service, personal)
 
     def write(tx: WriteTransaction) -> None:
-        row = {**tx.rows_for_update("resources").get(name, {"capabilities": []}), **given}
+        row = {**resource_rows(tx).get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
@@ -73,6 +84,29 @@ def undrain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resour
     return _drain(core, caller, name, drained=False)
 
 
+@operation(Scope.OPERATE, "POST", "/api/resources/{name}/reset")
+def reset_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resource:
+    """End the rate limit of a provider, and close the circuit breaker of its service."""
+    require_all_projects(caller, "resources")
+    _own(name)
+
+    def write(tx: WriteTransaction) -> None:
+        rows = resource_rows(tx)
+        service = _row(rows, name).get("service")
+        if service is None:
+            raise Refused(
+                f"Resource {name!r} is no provider: it has no service, and nothing to reset.",
+                hint="Use put with --healthy to let steps have it again.",
+            )
+        same = [each for each in tx.resources() if each.service == service]
+        changes = {each.id: closed(each.health) for each in same}
+        save_health(tx, {**changes, name: reset(changes[name])})
+
+    core.engine.transaction(write, notify=True)
+    release_waiting(core, caller.actor, name)
+    return _one(core, caller, name)
+
+
 @operation(Scope.OPERATE, "DELETE", "/api/resources/{name}")
 def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a resource; refused while a step holds it."""
@@ -80,7 +114,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     _own(name)
 
     def write(tx: WriteTransaction) -> None:
-        _row(tx.rows_for_update("resources"), name)
+        _row(resource_rows(tx), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
@@ -108,7 +142,7 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     _own(name)
 
     def write(tx: WriteTransaction) -> None:
-        row = _row(tx.rows_for_update("resources"), name)
+        row = _row(resource_rows(tx), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
 
     core.engine.transaction(write, notify=True)
@@ -157,6 +191,13 @@ def _checked(
     return given if healthy is None else {**given, "healthy": healthy}
 
 
+def _as_provider(service: str | None, personal: bool | None) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if service is not None:
+        given["service"] = _names([service], "service")[0]
+    return given if personal is None else {**given, "personal": personal}
+
+
 def _names(given: Sequence[str], field: str) -> list[str]:
     """The names, if plans may use them."""
     if len(given) > MAX_NAMES or not all(
@@ -192,7 +233,11 @@ def _holders(view: ReadTransaction, caller: Caller) -> dict[str, list[schemas.Ho
 
 
 def _to_schema(
-    each: Resource, rows: Mapping[str, Any], holders: Mapping[str, list[schemas.Holder]]
+    each: Resource,
+    rows: Mapping[str, Any],
+    holders: Mapping[str, list[schemas.Holder]],
+    now: int,
+    caller: Caller,
 ) -> schemas.Resource:
     return {
         "id": each.id,
@@ -204,4 +249,5 @@ def _to_schema(
         "built_in": each.id == LOCAL.id,
         "in_use": each.in_use,
         "holders": holders.get(each.id, []),
+        "provider": None if each.service is None else provider_schema(each, now, caller),
     }

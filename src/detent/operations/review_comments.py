@@ -1,25 +1,21 @@
 """Comments on lines of a diff: list them, add one, reply, resolve, reopen."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from detent.errors import Invalid
 from detent.ids import new_id
 from detent.kernel.commands import review_commands as rc
-from detent.kernel.decide.comments import SIDES
 from detent.operations import schemas
 from detent.operations.comment_threads import Places, comment_schema, placed, threads_of
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.review_diffs import TaskDiff, read_diff
-from detent.operations.review_draft_rows import draft_schemas
+from detent.operations.review_draft_rows import draft_schemas, own_drafts
 from detent.operations.reviewed_diff import diff_under_review, diffs_of_task
+from detent.review.comment_lines import Lines, anchor_in, check_side
 from detent.review.comment_places import Anchor
-from detent.review.unified_diff import Side
 
-#: The maximum number of lines that a comment can be about, and how much of each is quoted.
-MAX_LINES = 500
-LONGEST_QUOTE = 2_000
+#: How many diffs are named in an error.
 MAX_LISTED = 20
 
 
@@ -32,13 +28,13 @@ def task_comments(
     with core.store.read() as view:
         known = diffs_of_task(view, task)
         threads = threads_of(view, task_id)
-        rows = view.rows("review_drafts")
+        drafts = own_drafts(view, task_id, caller.name)
     shown = _shown_diff(known, diff)
     places = Places(core, known, shown)
     return {
         "diff": shown,
         "comments": [comment_schema(each) for each in placed(threads, places)],
-        "drafts": draft_schemas(rows, task_id, caller.name, threads, places),
+        "drafts": draft_schemas(drafts, caller.name, threads, places),
     }
 
 
@@ -135,85 +131,8 @@ def new_comment(comment_id: str, run_id: str, anchor: Anchor, text: str) -> rc.N
     return rc.NewComment(comment_id, anchor.diff, run_id, *lines, text)
 
 
-# ---- the lines of a comment ------------------------------------------------------------------
-
-
-class Lines(NamedTuple):
-    """Lines of a file of a diff, as a request names them."""
-
-    diff: str
-    file: str
-    side: str
-    start: int
-    end: int
-
-
 def anchor_from(core: Core, caller: Caller, task_id: str, given: Lines) -> tuple[TaskDiff, Anchor]:
     """The diff under review, and the anchor with the lines that it quotes, if they exist."""
-    if given.side not in SIDES:
-        raise Invalid(
-            f"side must be before or after, not {given.side!r}.",
-            field="side",
-            given=given.side,
-            allowed=SIDES,
-        )
+    check_side(given.side)
     found = diff_under_review(core, caller, task_id, given.diff)
-    diff = read_diff(core, found)
-    file = diff.file(given.file)
-    if file is None:
-        paths = [each.path for each in diff.files]
-        raise Invalid(
-            f"The diff has no file {given.file!r}.",
-            field="file",
-            given=given.file,
-            allowed=paths[:MAX_LISTED],
-        )
-    side: Side = "before" if given.side == "before" else "after"
-    quoted = _quoted(file.lines(side), given)
-    return found, Anchor(given.diff, given.file, side, given.start, given.end, quoted)
-
-
-def _quoted(shown: Mapping[int, str], given: Lines) -> tuple[str, ...]:
-    """The lines that the comment is about; refused if the diff does not show one of them."""
-    if given.start == given.end == 0:
-        return ()
-    for name, number in (("start", given.start), ("end", given.end)):
-        if number not in shown:
-            raise _not_shown(given, name, number, _ranges(shown))
-    if not 0 <= given.end - given.start < MAX_LINES:
-        form = f"start <= end, and at most {MAX_LINES} lines"
-        raise Invalid(
-            f"A comment must be about {form}; not {given.start} to {given.end}.",
-            field="end",
-            given=given.end,
-            allowed=(form,),
-        )
-    numbers = range(given.start, given.end + 1)
-    hidden = [number for number in numbers if number not in shown]
-    if hidden:
-        raise _not_shown(given, "start", hidden[0], _ranges(shown))
-    return tuple(shown[number][:LONGEST_QUOTE] for number in numbers)
-
-
-def _not_shown(given: Lines, name: str, number: int, ranges: list[str]) -> Invalid:
-    whole = "0 and 0 for a comment on the whole file"
-    listed = ", ".join(ranges[:MAX_LISTED])
-    lines = f"It shows the lines {listed}." if ranges else "It shows no lines of it."
-    return Invalid(
-        f"Line {number} of {given.file!r} is not in the diff on the side {given.side}. {lines}",
-        field=name,
-        given=number,
-        allowed=(*ranges[:MAX_LISTED], whole),
-        hint=f"Comment on lines that the diff shows, or give start and end as {whole}.",
-    )
-
-
-def _ranges(numbers: Iterable[int]) -> list[str]:
-    """Line numbers as ranges, such as `3-7`."""
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return [f"{first}-{last}" if first < last else str(first) for first, last in found]
+    return found, anchor_in(read_diff(core, found), given)

@@ -30,7 +30,7 @@ MAX_EVENTS = 100_000
 
 
 class TaskDiff(NamedTuple):
-    """A diff of a task: which run left it, in which round."""
+    """A diff of a task: which run left it, in which round. The first round is 1."""
 
     sha256: str
     size: int
@@ -45,20 +45,20 @@ class TaskDiff(NamedTuple):
 
 
 class TaskRuns(NamedTuple):
-    """The runs of a task, oldest first, with the round of each."""
+    """The runs of a task, oldest first, with the round of each. The first round is 1."""
 
     rows: Sequence[Mapping[str, Any]]
     rounds: Mapping[str, int]
 
 
 def runs_of(view: ReadTransaction, task: Task, events: Sequence[LoggedEvent]) -> TaskRuns:
-    """The runs of a task. A round begins with an event that counts it."""
+    """The runs of a task. Each event that counts a round ends one and begins the next."""
     jobs = list(jobs_of_task(task.id, task.jobs))
     query = Query("runs", {"job_id": jobs}, "queued_at", limit=MAX_RUNS)
     rows = view.page(query) if jobs else ()
     counted = view.lifecycles()[task.lifecycle].rounds.events
     began = [event.at for event in events if event.name in counted]
-    rounds = {row["id"]: bisect_right(began, row["queued_at"]) for row in rows}
+    rounds = {row["id"]: bisect_right(began, row["queued_at"]) + 1 for row in rows}
     return TaskRuns(rows, rounds)
 
 
@@ -93,7 +93,7 @@ def chosen_diff(task_id: str, diffs: Sequence[TaskDiff], sha256: str | None) -> 
         raise NotFound(
             f"Task {task_id} has no diff.",
             code="unknown_diff",
-            hint="A diff is left by an agent that works in a worktree.",
+            hint="A diff is left by an agent that works in a worktree or clone.",
         )
     if sha256 is None:
         return diffs[-1]

@@ -1,12 +1,13 @@
 """The rows of the table `review_drafts`: one for each draft, under `TASK/AUTHOR/DRAFT`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent import views
 from detent.operations import schemas
 from detent.operations.comment_threads import Places, Thread, place_schema
 from detent.review.comment_places import Anchor
+from detent.store.port import ReadTransaction
 
 TABLE = "review_drafts"
 #: The maximum number of drafts of one author about one task.
@@ -28,14 +29,15 @@ def row_name(task_id: str, author: str, draft_id: str) -> str:
     return f"{task_id}/{author}/{draft_id}"
 
 
-def own_drafts(rows: Mapping[str, Any], task_id: str, author: str) -> list[DraftRow]:
+def own_drafts(view: ReadTransaction, task_id: str, author: str) -> list[DraftRow]:
     """The drafts of an author about a task, oldest first."""
     prefix = row_name(task_id, author, "")
-    found = [
-        _read(name.removeprefix(prefix), row)
-        for name, row in rows.items()
-        if name.startswith(prefix)
-    ]
+    return drafts_in(view.rows_under(TABLE, prefix), prefix)
+
+
+def drafts_in(rows: Mapping[str, Any], prefix: str) -> list[DraftRow]:
+    """The drafts of these rows, whose names begin with the prefix, oldest first."""
+    found = [_read(name.removeprefix(prefix), row) for name, row in rows.items()]
     return sorted(found, key=lambda each: (each.at, each.id))
 
 
@@ -64,16 +66,11 @@ def published_ids(threads: Sequence[Thread], author: str) -> Collection[str]:
 
 
 def draft_schemas(
-    rows: Mapping[str, Any],
-    task_id: str,
-    author: str,
-    threads: Sequence[Thread],
-    places: Places,
+    drafts: Iterable[DraftRow], author: str, threads: Sequence[Thread], places: Places
 ) -> list[schemas.Draft]:
     """The drafts of an author that are not published, with their places in a diff."""
     published = published_ids(threads, author)
-    drafts = [each for each in own_drafts(rows, task_id, author) if each.id not in published]
-    return [_to_schema(each, places) for each in drafts]
+    return [_to_schema(each, places) for each in drafts if each.id not in published]
 
 
 def _to_schema(draft: DraftRow, places: Places) -> schemas.Draft:

@@ -10,17 +10,19 @@ from detent.operations import schemas
 from detent.operations.comment_threads import threads_of
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.review_comments import Lines, anchor_from, new_comment
+from detent.operations.review_comments import anchor_from, new_comment
 from detent.operations.review_draft_rows import (
     MAX_DRAFTS,
     TABLE,
     DraftRow,
+    drafts_in,
     own_drafts,
     published_ids,
     row_name,
     to_row,
 )
 from detent.operations.tasks import judge
+from detent.review.comment_lines import Lines
 from detent.store.port import WriteTransaction
 
 # ---- one draft -------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ def _with_anchor(
 ) -> DraftRow:
     """The draft on lines that exist. Lines that it has already may be of an older diff."""
     with core.store.read() as view:
-        drafts = own_drafts(view.rows(TABLE), task_id, caller.name)
+        drafts = own_drafts(view, task_id, caller.name)
     for each in drafts:
         if each.id == draft.id and each.anchor is not None and each.anchor[:5] == given:
             return each._replace(text=draft.text)
@@ -93,19 +95,19 @@ def _with_anchor(
 
 
 def _saved(core: Core, caller: Caller, task_id: str, draft: DraftRow) -> schemas.SavedDraft:
-    name = row_name(task_id, caller.name, draft.id)
+    prefix = row_name(task_id, caller.name, "")
 
     def write(tx: WriteTransaction) -> None:
-        rows = tx.rows_for_update(TABLE)
-        known = own_drafts(rows, task_id, caller.name)
-        if name not in rows and len(known) >= MAX_DRAFTS:
+        known = drafts_in(tx.rows_for_update(TABLE, prefix), prefix)
+        first = next((each.at for each in known if each.id == draft.id), None)
+        if first is None and len(known) >= MAX_DRAFTS:
             raise Refused(
                 f"You have {MAX_DRAFTS} drafts about task {task_id}, which is the limit.",
                 code="too_many_comments",
                 hint="Publish or delete some of them.",
             )
-        first = next((each.at for each in known if each.id == draft.id), tx.now())
-        tx.put_rows(TABLE, {name: to_row(draft._replace(at=first))})
+        at = tx.now() if first is None else first
+        tx.put_rows(TABLE, {f"{prefix}{draft.id}": to_row(draft._replace(at=at))})
 
     core.engine.transaction(write)
     return {"task_id": task_id, "draft_id": draft.id, "outcome": "saved"}
@@ -144,7 +146,7 @@ def publish_drafts(core: Core, caller: Caller, *, task_id: str) -> schemas.Publi
 
 def _drafts(core: Core, caller: Caller, task_id: str) -> list[DraftRow]:
     with core.store.read() as view:
-        return own_drafts(view.rows(TABLE), task_id, caller.name)
+        return own_drafts(view, task_id, caller.name)
 
 
 def _comments(drafts: Iterable[DraftRow]) -> tuple[rc.NewComment, ...]:

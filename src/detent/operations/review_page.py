@@ -6,11 +6,13 @@ from typing import Any, NamedTuple, cast
 from detent import views
 from detent.errors import Invalid
 from detent.kernel.entities import Task
-from detent.kernel.evidence_types import EvidenceType
+from detent.kernel.variants import chosen_of
 from detent.operations import schemas
+from detent.operations.comment_threads import folded
 from detent.operations.context import Core
 from detent.operations.queries import result_of
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.review_check import check_of
 from detent.operations.review_diffs import (
     MAX_DIFF_BYTES,
     MAX_EVIDENCE,
@@ -19,12 +21,12 @@ from detent.operations.review_diffs import (
     chosen_diff,
     chosen_file,
     diffs_of,
-    event_data,
     events_of,
     read_diff,
     runs_of,
 )
 from detent.operations.review_rows import changed_file, diff_file, hunks_of, images_in, runs_shown
+from detent.operations.variant_facts import duration_us, runs_of_task, tests_in
 from detent.review.diff_comparison import FilePair, changed_files, compared, paired_files
 from detent.review.unified_diff import Diff
 from detent.store.port import ReadTransaction, WriteTransaction
@@ -53,7 +55,8 @@ def _stored(core: Core, caller: Caller, task_id: str) -> Stored:
     with core.store.read() as view:
         events = events_of(view, task)
         runs = runs_of(view, task, events)
-        viewed = view.rows(VIEWED).get(_row_name(task_id, caller), {})
+        name = _row_name(task_id, caller)
+        viewed = view.rows_under(VIEWED, name).get(name, {})
         return Stored(task, version, runs, events, diffs_of(view, runs), viewed)
 
 
@@ -74,7 +77,10 @@ def review(core: Core, caller: Caller, *, task_id: str) -> schemas.Review:
         lifecycle = view.lifecycles()[task.lifecycle]
         shown = stored.diffs[-1] if stored.diffs else None
         last = _last_round(runs)
+        worked = [*_runs_of_chosen(view, task), *runs.rows]
         evidence = _evidence(view, last if shown is None else {*last, shown.run_id})
+        check = check_of(view, task)
+    tests = tests_in(core.store.blobs, (each for each in evidence if each["run_id"] in last))
     own_limit = task.options.get("max_rounds")
     diff = None if shown is None or shown.size > MAX_DIFF_BYTES else read_diff(core, shown)
     return {
@@ -87,17 +93,26 @@ def review(core: Core, caller: Caller, *, task_id: str) -> schemas.Review:
         "asked": _asked(task, row["payload"]),
         "rounds": task.rounds,
         "rounds_limit": lifecycle.rounds.limit if own_limit is None else own_limit,
-        "cost_usd": sum(run["cost"] for run in runs.rows) / 1_000_000,
-        "tokens_in": sum(run["tokens_in"] for run in runs.rows),
-        "tokens_out": sum(run["tokens_out"] for run in runs.rows),
-        "duration_ms": sum(map(_duration_us, runs.rows)) // 1_000,
-        "tests": _tests(evidence, last),
+        "cost_usd": sum(run["cost"] for run in worked) / 1_000_000,
+        "tokens_in": sum(run["tokens_in"] for run in worked),
+        "tokens_out": sum(run["tokens_out"] for run in worked),
+        "duration_ms": sum(map(duration_us, worked)) // 1_000,
+        "tests": [cast(schemas.Evidence, views.shown(each)) for each in tests.evidence],
+        "test_counts": {"passed": tests.passed, "failed": tests.failed},
+        "check": check,
         "result": result_of(core, caller, task_id),
         "diff": None if shown is None else _diff(shown, diff, evidence),
         "earlier": _earlier(stored.diffs),
         "viewed": [] if diff is None else _viewed(diff, stored.viewed),
-        "open_comments": open_comments(stored.events),
+        "open_comments": sum(each.open for each in folded(stored.events)),
     }
+
+
+def _runs_of_chosen(view: ReadTransaction, task: Task) -> Sequence[Mapping[str, Any]]:
+    """The runs of the variant that was chosen: the task continues their work."""
+    chosen = chosen_of(task.options)
+    found = [each for each, _ in view.tasks([chosen["task_id"]])] if chosen is not None else []
+    return runs_of_task(view, found[0]) if found else ()
 
 
 def _asked(task: Task, payload: Any) -> schemas.Asked:
@@ -108,11 +123,6 @@ def _asked(task: Task, payload: Any) -> schemas.Asked:
     }
 
 
-def _duration_us(run: Mapping[str, Any]) -> int:
-    began, ended = run["started_at"] or run["queued_at"], run["ended_at"]
-    return 0 if ended is None else max(0, ended - began)
-
-
 def _last_round(runs: TaskRuns) -> set[str]:
     last = max(runs.rounds.values(), default=0)
     return {name for name, number in runs.rounds.items() if number == last}
@@ -121,12 +131,6 @@ def _last_round(runs: TaskRuns) -> set[str]:
 def _evidence(view: ReadTransaction, run_ids: Collection[str]) -> Sequence[Mapping[str, Any]]:
     query = Query("evidence", {"run_id": sorted(run_ids)}, "at", limit=MAX_EVIDENCE)
     return view.page(query) if run_ids else ()
-
-
-def _tests(evidence: Iterable[Mapping[str, Any]], run_ids: set[str]) -> list[schemas.Evidence]:
-    kind = EvidenceType.TEST_RESULT.value
-    found = [row for row in evidence if row["kind"] == kind and row["run_id"] in run_ids]
-    return [cast(schemas.Evidence, views.shown(row)) for row in found]
 
 
 def _diff(
@@ -157,16 +161,6 @@ def _earlier(diffs: Sequence[TaskDiff]) -> list[schemas.EarlierDiff]:
         }
         for number in rounds
     ]
-
-
-def open_comments(events: Iterable[LoggedEvent]) -> int:
-    """The number of comments that are not resolved."""
-    found: dict[str, bool] = {}
-    for event in events:
-        if event.name in ("comment_added", "comment_reopened", "comment_resolved"):
-            comment = event_data(event).get("comment_id")
-            found[str(comment)] = event.name != "comment_resolved"
-    return sum(found.values())
 
 
 # ---- files -----------------------------------------------------------------------------------
@@ -249,7 +243,7 @@ def mark_viewed(
     name = _row_name(task_id, caller)
 
     def write(tx: WriteTransaction) -> Mapping[str, str]:
-        marks = {**tx.rows_for_update(VIEWED).get(name, {}), path: file.fingerprint}
+        marks = {**tx.rows_for_update(VIEWED, name).get(name, {}), path: file.fingerprint}
         if not viewed:
             del marks[path]
         if len(marks) > MAX_VIEWED:

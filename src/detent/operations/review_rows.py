@@ -5,7 +5,7 @@ from typing import Any
 
 from detent.operations import schemas
 from detent.review.diff_comparison import FilePair, LineRun, compared
-from detent.review.file_kinds import is_generated, is_image
+from detent.review.file_kinds import generated_kind, is_image
 from detent.review.unified_diff import FileDiff, Line
 
 #: The maximum numbers of lines and characters of a file in one response.
@@ -28,6 +28,7 @@ def images_in(
 def diff_file(file: FileDiff, images: Mapping[str, schemas.EvidenceFile]) -> schemas.DiffFile:
     """A file of a diff."""
     before = file.old_path or file.path
+    kind = generated_kind(file)
     return {
         "path": file.path,
         "old_path": file.old_path,
@@ -35,7 +36,8 @@ def diff_file(file: FileDiff, images: Mapping[str, schemas.EvidenceFile]) -> sch
         "added": file.added,
         "removed": file.removed,
         "binary": file.binary,
-        "generated": is_generated(file),
+        "generated": kind is not None,
+        "generated_kind": kind,
         "old_mode": file.old_mode,
         "new_mode": file.new_mode,
         "image": is_image(file.path),

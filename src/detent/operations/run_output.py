@@ -24,13 +24,12 @@ def output_file(data_dir: Path, run_id: str) -> Path:
     return data_dir / "runs" / run_id / FILE
 
 
-def read_output(store: Store, data_dir: Path, run_id: str, offset: int) -> tuple[str, int]:
-    """The text from a byte offset, and the offset after it; an incomplete character is left out."""
+def read_output(store: Store, data_dir: Path, run_id: str, offset: int) -> bytes:
+    """A part of the output from a byte offset; an incomplete character at its end is left out."""
     if offset < 0:
         raise Invalid(f"offset must be 0 or more, not {offset}.", field="offset", given=offset)
     data = read_bytes(store, data_dir, run_id, offset, MAX_BYTES)
-    whole = data[: len(data) - _cut(data)]
-    return whole.decode("utf-8", "replace"), offset + len(whole)
+    return data[: len(data) - _cut(data)]
 
 
 def read_bytes(store: Store, data_dir: Path, run_id: str, offset: int, limit: int) -> bytes:

@@ -7,6 +7,7 @@ import base64 as base_64
 import binascii
 import mimetypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.evidence_types import is_question, type_of
+from detent.kernel.traceparent import parse_traceparent, run_traceparent
 from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
@@ -26,9 +28,10 @@ from detent.operations.run_tokens import TokenRun, count_request, run_for_write,
 from detent.redaction import redact, redact_value
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
-from detent.submission.options import WorkspaceMode
+from detent.submission.context import Context
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
+from detent.submission.workspace_options import has_branch
 
 MAX_OPTIONS = 20
 LONGEST_QUESTION = 10_000
@@ -44,9 +47,19 @@ def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitte
         own = run_of_caller(view, caller)
         task = _own_task(own)
         rest = remaining(with_ancestors(view, task))
-    made = submit_own_subtask(core.submission_context(caller), task, rest, redact_value(given))
+    context = _in_trace(core, core.submission_context(caller), own)
+    made = submit_own_subtask(context, task, rest, redact_value(given))
     count_request(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
     return submitted(core.engine.execute([made.request()._replace(grant=own.grant)]))
+
+
+def _in_trace(core: Core, context: Context, own: TokenRun) -> Context:
+    """The context; a request without a trace context has that of its run."""
+    if parse_traceparent(context.traceparent) is not None:
+        return context
+    exported, owner = core.settings.traces_enabled, own.job.task_id or own.job.id
+    trace = run_traceparent(own.job.options, owner, own.run_id, exported=exported)
+    return replace(context, traceparent=trace)
 
 
 def _own_task(own: TokenRun) -> Task:
@@ -111,8 +124,8 @@ def own_evidence(
 
 
 def _free_name(name: str, job: Job) -> str:
-    """The name, unless the worker stores there what people review of a worktree."""
-    diff = name == DIFF_FILE and job.options.get("workspace") == WorkspaceMode.WORKTREE
+    """The name, unless the worker stores there what people review of a branch."""
+    diff = name == DIFF_FILE and has_branch(job.options)
     if diff or name.startswith((IMAGES_BEFORE, IMAGES_AFTER)):
         raise Invalid(
             f"{DIFF_FILE} and names below {IMAGES_BEFORE} and {IMAGES_AFTER} are reserved for the "

@@ -128,7 +128,7 @@ def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
             "tags": list(row.get("tags", ())),
             "payload": view.payloads([job.id]).get(job.id),
             "session_id": None if task is None else task.session_id,
-            "round": 0 if task is None else task.rounds,
+            "round": 1 if task is None else task.rounds + 1,
             "budget": _budget(view, task),
             "comments": [*filter(None, map(_comment, events))],
             "answers": list(_answers(events)),

@@ -58,7 +58,7 @@ def _page(core: Core, run: Mapping[str, Any], wanted: _Wanted) -> schemas.Transc
     ended = run["state"] not in LIVE
     parser = core.transcripts.last_before(run["id"], wanted.after)
     if parser is None:
-        parser = TranscriptParser(_preset(core, run))
+        parser = TranscriptParser(preset_of(core, _intent(core, run)))
     parser.time_at = read_times(core.store, core.settings.data_dir, run["id"]).at
     found: list[schemas.TranscriptItem] = []
     last, size, begun, complete = wanted.after, 0, None, True
@@ -90,13 +90,32 @@ def _items(
         yield from parser.end()
 
 
-def _preset(core: Core, run: Mapping[str, Any]) -> str | None:
-    """The preset of the run's agent, if the configuration of this process has it."""
+def whole_transcript(core: Core, run_id: str, intent: str) -> Iterator[TranscriptItem]:
+    """The items of a run that has ended, from at most `MAX_SEARCHED_BYTES` of its output."""
+    parser = TranscriptParser(preset_of(core, intent))
+    parser.time_at = read_times(core.store, core.settings.data_dir, run_id).at
+    for item in _items(core, run_id, parser, ended=True):
+        yield item
+        if parser.offset > MAX_SEARCHED_BYTES:
+            return
+
+
+def _intent(core: Core, run: Mapping[str, Any]) -> str:
     with core.store.read() as view:
-        intents = [job.intent for job, _ in view.jobs([run["job_id"]])]
-    agent = core.intents.get(intents[0], {}).get("agent") if intents else None
-    preset = core.agents.get(agent, {}).get("preset", agent) if isinstance(agent, str) else None
+        return next((job.intent for job, _ in view.jobs([run["job_id"]])), "")
+
+
+def preset_of(core: Core, intent: str) -> str | None:
+    """The preset of the intent's agent, if the configuration of this process has it."""
+    agent = agent_of(core, intent)
+    preset = None if agent is None else core.agents.get(agent, {}).get("preset", agent)
     return preset if isinstance(preset, str) else None
+
+
+def agent_of(core: Core, intent: str) -> str | None:
+    """The name of the intent's agent, if the configuration of this process has it."""
+    agent = core.intents.get(intent, {}).get("agent")
+    return agent if isinstance(agent, str) else None
 
 
 def _shown(item: TranscriptItem) -> schemas.TranscriptItem:

@@ -1,15 +1,18 @@
 """Runs: lists of them, their evidence and their output."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
+from detent.kernel.entities import Job
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import MAX_ROWS, listed, page, states_from
-from detent.operations.queries import jobs_of
+from detent.operations.output_times import read_times
+from detent.operations.queries import jobs_of, titles_of
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_output import read_output
+from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 
 LIVE = ("queued", "running")
@@ -35,21 +38,33 @@ def list_runs(
     where.update({} if worker is None else {"worker": worker})
     where.update({} if job_id is None else {"job_id": job_id})
     rows, after = page(core, "runs", where, sort, cursor, limit, search)
+    return {"items": _with_tasks(core, caller, rows), "cursor": after}
+
+
+def _with_tasks(
+    core: Core, caller: Caller, rows: Sequence[Mapping[str, Any]]
+) -> list[schemas.ListedRun]:
+    """Runs with their tasks; only those that the caller may see."""
+    with read_stale(core.store) as view:
+        jobs = {job.id: job for job, _ in view.jobs({row["job_id"] for row in rows})}
     if caller.project is not None:
-        rows = [row for row in rows if row["job_id"] in _own_jobs(core, caller, rows)]
-    return {"items": [run_from(row) for row in rows], "cursor": after}
+        jobs = {job.id: job for job in jobs.values() if job.project == caller.project}
+    titles = titles_of(core, {job.task_id for job in jobs.values()})
+    return [_listed(row, jobs, titles) for row in rows if row["job_id"] in jobs]
 
 
-def _own_jobs(core: Core, caller: Caller, rows: Any) -> set[str]:
-    with core.store.read() as view:
-        jobs = view.jobs({row["job_id"] for row in rows})
-        return {job.id for job, _ in jobs if job.project == caller.project}
+def _listed(
+    row: Mapping[str, Any], jobs: Mapping[str, Job], titles: Mapping[str | None, str]
+) -> schemas.ListedRun:
+    task_id = jobs[row["job_id"]].task_id
+    return {**run_from(row), "task_id": task_id, "title": titles.get(task_id, "")}
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}")
-def show_run(core: Core, caller: Caller, *, run_id: str) -> schemas.Run:
-    """Show a run and its outcome."""
-    return run_from(core.run(caller, run_id))
+def show_run(core: Core, caller: Caller, *, run_id: str) -> schemas.ListedRun:
+    """Show a run, its outcome, and the title of its task."""
+    [found] = _with_tasks(core, caller, [core.run(caller, run_id)])
+    return found
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}/evidence")
@@ -123,15 +138,25 @@ def _last_output(core: Core, jobs: list[str], offset: int) -> schemas.Output:
         query = Query("runs", {"job_id": jobs}, "queued_at", descending=True, limit=1)
         rows = view.page(query) if jobs else ()
     if not rows:
-        return {"run_id": None, "text": "", "offset": 0, "ended": False}
+        return {"run_id": None, "text": "", "offset": 0, "ended": False, "times": []}
     return _output(core, rows[0], offset)
 
 
 def _output(core: Core, run: Mapping[str, Any], offset: int) -> schemas.Output:
     """`ended` is read before the text, so the end is never reported before the whole output."""
     ended = run["state"] not in LIVE
-    text, after = read_output(core.store, core.settings.data_dir, run["id"], offset)
-    return {"run_id": run["id"], "text": text, "offset": after, "ended": ended}
+    data = read_output(core.store, core.settings.data_dir, run["id"], offset)
+    times: list[schemas.OutputTime] = []
+    if data:
+        known = read_times(core.store, core.settings.data_dir, run["id"])
+        times = [{"line": line, "at": views.utc(at)} for line, at in known.of_lines(data, offset)]
+    return {
+        "run_id": run["id"],
+        "text": data.decode("utf-8", "replace"),
+        "offset": offset + len(data),
+        "ended": ended,
+        "times": times,
+    }
 
 
 def run_from(row: Mapping[str, Any]) -> schemas.Run:

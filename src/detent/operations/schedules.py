@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from detent import views
 from detent.engine import Idempotency
+from detent.engine.project_usage import SCHEDULE
 from detent.errors import NotFound
 from detent.ids import new_id
 from detent.kernel.commands import Actor
@@ -26,7 +27,7 @@ NO_PAYLOAD: Mapping[str, Any] = {}
 #: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
 #: The source of the tasks of schedules. Callers may not use it.
-SOURCE = "schedule"
+SOURCE = SCHEDULE
 
 
 @operation(Scope.READ, "GET", "/api/schedules")

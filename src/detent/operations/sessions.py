@@ -17,6 +17,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import (
     CODE,
+    LOGIN,
     SECOND_US,
     SESSION,
     Row,
@@ -110,7 +111,7 @@ def log_out(core: Core, key: str) -> None:
     """Delete the session with this digest; a token is kept."""
 
     def write(tx: WriteTransaction) -> None:
-        if tx.rows("tokens").get(key, {}).get("kind") == SESSION:
+        if tx.rows("tokens").get(key, {}).get("kind") in (SESSION, LOGIN):
             tx.put_rows("tokens", {key: None})
 
     core.engine.transaction(write)
@@ -150,7 +151,7 @@ def _visible(view: ReadTransaction, caller: Caller, now: int) -> Mapping[str, Ro
     return {
         key: row
         for key, row in rows.items()
-        if kind_of(row) == SESSION and is_valid(rows, key, now) and _may(caller, row)
+        if kind_of(row) in (SESSION, LOGIN) and is_valid(rows, key, now) and _may(caller, row)
     }
 
 

@@ -11,12 +11,14 @@ from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.leader_election import CURSORS, LEADER_ROLES
+from detent.operations.process_registry import PROCESS_PREFIX
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
 from detent.store.clock import CLOCK
 from detent.store.port import WriteTransaction
-from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TRIMMED
+from detent.store.stale_reads import read_stale
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, REPLICA_ROW, TRIMMED
 from detent.store.types import Query
 
 HOUR_US = 3_600_000_000
@@ -28,7 +30,8 @@ PROBE = "ready"
 #: Rows through which detent's processes coordinate. Users may not set them.
 RESERVED_ROWS = (
     *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, CHAINED_POSITION, LATE_BLOCKS, PROBE),
-    *("run_counts", "retention_cursors"),
+    REPLICA_ROW,
+    *("run_counts", "retention_cursors", "slack_status"),
 )
 
 #: The allowed names of values that users set.
@@ -46,7 +49,7 @@ def stats(
             f"hours must be from 1 to {MAX_HOURS}, not {hours}.", field="hours", given=hours
         )
     of = of_project(caller, {}, project)
-    with core.store.read() as view:
+    with read_stale(core.store) as view:
         now = view.now()
         runs = recent_runs.ended_since(view, now - hours * HOUR_US)
         read = len(runs)
@@ -117,7 +120,7 @@ def show_state(core: Core, caller: Caller) -> schemas.StateValues:
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
     """Set a value of the installation's state; null deletes it."""
     require_all_projects(caller, "the whole installation's state")
-    if name in RESERVED_ROWS or name.startswith(RATE_PREFIX):
+    if name in RESERVED_ROWS or name.startswith((RATE_PREFIX, PROCESS_PREFIX)):
         raise Refused(
             f"{name!r} is reserved for detent and cannot be set.",
             hint="Choose another name; see `detent state get`.",

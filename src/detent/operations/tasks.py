@@ -16,18 +16,20 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
 from detent.operations.tokens import NAME
+from detent.operations.why_reason import why_context
 from detent.submission.options import (
-    check_action,
     check_checker,
+    check_variants,
     for_lifecycle,
     options_from,
 )
 from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
+from detent.submission.workspace_options import check_workspace
 
 
-def _done(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
+def carry_out(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
     """Carry out a command on a task that the caller may see, and return its new state."""
     core.task(caller, command.task_id)
     try:
@@ -51,11 +53,11 @@ def judge(
 ) -> schemas.Moved:
     """Carry out a verdict about a diff; refused if another diff is under review."""
     if diff is None:
-        return _done(core, caller, order(None))
+        return carry_out(core, caller, order(None))
     for more_tries in reversed(range(MAX_TRIES)):
         reviewed = reviewed_diff(core, caller, task_id, diff)
         try:
-            return _done(core, caller, order(reviewed))
+            return carry_out(core, caller, order(reviewed))
         except Refused as refusal:
             if refusal.code != "diff_changed" or not more_tries:
                 raise
@@ -76,6 +78,7 @@ BY_STATE = frozenset(
     {
         *("refused", "illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
         *("still_needed", "rounds_used", "not_dismissible", "no_question", "task_ended"),
+        "no_variants",
     }
 )
 
@@ -90,7 +93,7 @@ def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refus
         return refusal
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        found = why_reasons.legal_actions(why_reasons.why_context(core, view), task)
+        found = why_reasons.legal_actions(why_context(core, view), task)
     refusal.details["actions"] = [each.to_schema() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
     possible = f"Possible now: {listed}." if found else "No action is possible now."
@@ -105,15 +108,15 @@ def _state(task: Task) -> str:
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
 def run_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
     """Queue a task, or run it again after a failure."""
-    return _done(core, caller, c.QueueTask(task_id))
+    return carry_out(core, caller, c.QueueTask(task_id))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/cancel")
 def cancel_task(
-    core: Core, caller: Caller, *, task_id: str, reason: str = "cancelled"
+    core: Core, caller: Caller, *, task_id: str, reason: str = "cancelled", seen: int | None = None
 ) -> schemas.Moved:
     """Cancel a task and its subtasks; the workers of running jobs are asked to stop."""
-    return _done(core, caller, c.CancelTask(task_id, reason))
+    return carry_out(core, caller, c.CancelTask(task_id, reason, seen))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/accept")
@@ -177,16 +180,22 @@ def send_event(
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
 def answer_task(
-    core: Core, caller: Caller, *, task_id: str, answer: Any, question: str | None = None
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    answer: Any,
+    question: str | None = None,
+    seen: int | None = None,
 ) -> schemas.Moved:
     """Answer the open question of a task, or the one that is named; the task continues with it."""
-    return _done(core, caller, c.AnswerTask(task_id, answer, question))
+    return carry_out(core, caller, c.AnswerTask(task_id, answer, question, seen))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")
 def resume_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
     """Resume a timed-out task in its agent session."""
-    return _done(core, caller, c.ResumeTask(task_id))
+    return carry_out(core, caller, c.ResumeTask(task_id))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
@@ -203,7 +212,7 @@ def retry_task(
         _check_payload(core, caller, task_id, payload)
     changes = {} if payload is None else {"payload": payload}
     budget = None if max_budget_usd is None else budget_from(max_budget_usd)
-    return _done(core, caller, c.RetryTask(task_id, changes, budget))
+    return carry_out(core, caller, c.RetryTask(task_id, changes, budget))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/dismiss")
@@ -211,7 +220,7 @@ def dismiss_task(
     core: Core, caller: Caller, *, task_id: str, reason: str | None = None
 ) -> schemas.Moved:
     """Dismiss a failed subtask: it keeps its state, and its parent stops waiting for it."""
-    return _done(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
+    return carry_out(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/assign")
@@ -227,7 +236,7 @@ def assign_task(
             given=person,
             hint="Use the name of the person's token, which `detent tokens` lists.",
         )
-    return _done(core, caller, c.AssignTask(task_id, person))
+    return carry_out(core, caller, c.AssignTask(task_id, person))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")
@@ -255,6 +264,7 @@ def edit_task(
     priority: str | None = None,
     options: Mapping[str, Any] | None = None,
     max_budget_usd: float | None = None,
+    seen: int | None = None,
 ) -> schemas.Moved:
     """Edit fields of a task in one transaction; a higher budget unblocks what waits for it."""
     task, _ = core.task(caller, task_id)
@@ -272,8 +282,9 @@ def edit_task(
         with core.store.read() as view:
             lifecycle = view.lifecycles()[task.lifecycle]
         edited = {**task.options, **options_from({}, options, lifecycle.policy)}
-        check_action(edited, "options")
+        check_workspace(edited, "options")
         check_checker(edited, options, task.intent, core.known_intents())
+        check_variants(edited, options, task.intent, core.known_intents())
         fitting = for_lifecycle(edited, options, lifecycle)
         changes["options"] = with_steps(fitting, task.intent, core.known_intents())
     fields = (*EDITABLE, "max_budget_usd")
@@ -282,7 +293,7 @@ def edit_task(
             f"Give at least one field to change: {', '.join(fields)}.", field="body", allowed=fields
         )
     budget = None if max_budget_usd is None else budget_from(max_budget_usd)
-    return _done(core, caller, c.EditTask(task_id, changes, budget))
+    return carry_out(core, caller, c.EditTask(task_id, changes, budget, seen))
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tasks/{task_id}")

@@ -1,14 +1,15 @@
 """Access tokens. The store has only their digests; a token is shown once, when it is created.
 
 The key of a row of the table `tokens` is the SHA-256 of 256 random bits. Its `kind` is `token`,
-`session` (a browser's cookie), `code` (exchanged once for a session; see `sessions` for both) or
-`run` (the token of one run of an agent; see `run_tokens`).
+`session` (a browser's cookie), `code` (exchanged once for a session; see `sessions` for both),
+`run` (the token of one run of an agent; see `run_tokens`), or one of the kinds of `users`.
 """
 
 import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from detent import views
@@ -23,8 +24,10 @@ MAX_LIFETIME_S = 10 * 366 * 86_400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 PREFIX = "detent_"
 TOKEN, SESSION, CODE = "token", "session", "code"
-#: Kinds whose rows are valid only as long as the token that they were created with.
-DERIVED = (SESSION, CODE)
+#: A person; a login of a person's command line; the code that is exchanged for one (see `users`).
+USER, LOGIN, CLI_CODE = "user", "login", "cli_code"
+#: Kinds whose rows are valid only as long as the token or person that they belong to.
+DERIVED = (SESSION, CODE, LOGIN, CLI_CODE)
 
 Row = Mapping[str, Any]
 
@@ -85,7 +88,7 @@ def is_valid(rows: Mapping[str, Row], key: str, now: int) -> bool:
     if kind_of(row) not in DERIVED:
         return True
     token = rows.get(str(row.get("token")))
-    return token is not None and kind_of(token) == TOKEN and not expired(token, now)
+    return token is not None and kind_of(token) in (TOKEN, USER) and not expired(token, now)
 
 
 # ---- for operators ---------------------------------------------------------------------------
@@ -164,7 +167,15 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
 
 def _revoked(rows: Mapping[str, Row], caller: Caller, name: str) -> list[str]:
     """The keys of the rows of a token, its sessions and its codes."""
-    return [key for key, row in rows.items() if row["name"] == name and may_see(caller, row)]
+    return [
+        key
+        for key, row in rows.items()
+        if row["name"] == name and may_see(caller, row) and not _of_a_person(row, rows)
+    ]
+
+
+def _of_a_person(row: Row, rows: Mapping[str, Row]) -> bool:
+    return USER in (kind_of(row), kind_of(rows.get(str(row.get("token")), {})))
 
 
 def _tokens(rows: Iterable[Row]) -> Iterable[Row]:
@@ -212,9 +223,18 @@ def _project(caller: Caller, given: str | None) -> str | None:
 
 @operation(Scope.READ, "GET", "/api/me")
 def show_me(core: Core, caller: Caller) -> schemas.Me:
-    """Show the caller's name, scopes and project."""
+    """Show the caller's name, scopes and projects, and the version of the gateway."""
     scopes = sorted(scope.value for scope in caller.scopes)
-    return {"name": caller.name, "scopes": scopes, "project": caller.project}
+    mine = {"name": caller.name, "scopes": scopes, "project": caller.project}
+    return cast(schemas.Me, {**mine, "projects": list(caller.projects), "version": release()})
+
+
+@cache
+def release() -> str:
+    """The installed version of detent."""
+    from importlib.metadata import version  # imported late: commands start fast
+
+    return version("detent")
 
 
 def caller_from(row: Row, key: str | None = None, *, session: str | None = None) -> Caller:

@@ -11,6 +11,7 @@ from detent.kernel.entities import ASSIGNED_TO
 from detent.kernel.retention import Ending
 from detent.kernel.state_mapping import WAITS_FOR_PERSON
 from detent.kernel.task_lifecycle import Phase, TaskState, state_names
+from detent.kernel.wait_kinds import PERMISSION
 from detent.operations import schemas
 from detent.operations.context import check_choice
 from detent.operations.cursor_pages import MAX_ROWS, of_project
@@ -30,8 +31,12 @@ KIND_BY_REASON = {
     "needs_user": "confirmation",
     "confirmation": "confirmation",
     "budget": "budget",
+    "permission": "question",
 }
 REFUSED = "refused"
+#: The fields of a question, from its wait and from its job.
+OF_WAIT = ("job_id", "name", "kind", "begun_at", "step", "due_at", "detail")
+OF_JOB = ("task_id", "project", "intent", "priority", "state")
 #: The kinds of items, in the order in which they are listed.
 KINDS = (
     *("question", "confirmation", "review", "budget"),
@@ -100,6 +105,8 @@ def waiting_work(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -
     tasks = [row for row in matching if (row["id"] in snoozes) is wanted.snoozed]
     alone = not (wanted.wants_assigned or wanted.snoozed)
     questions, more = _questions(view, caller, wanted) if alone else ([], 0)
+    if alone and KIND_BY_REASON[PERMISSION] in wanted.kinds:
+        questions = sorted([*questions, *_permissions(view, caller, wanted)], key=_question_urgency)
     refused = _refused(view, caller, wanted) if alone and REFUSED in wanted.kinds else []
     hidden = len(matching) - len(tasks)
     known = 0 if wanted.snoozed else beyond + more
@@ -215,7 +222,7 @@ def kinds_of(view: ReadTransaction, rows: Sequence[Row]) -> dict[str, str]:
     return {row["id"]: kind(row) for row in rows}
 
 
-# ---- jobs without a task, refused submissions --------------------------------------------------
+# ---- questions of jobs and live runs, refused submissions ------------------------------------
 
 
 def _questions(
@@ -229,7 +236,23 @@ def _questions(
     query = Query("questions", of_project(caller, where, wanted.project), "begun_at")
     rows = list(view.page(query._replace(limit=MAX_ROWS)))
     total = sum(view.count_by(query, "state").values())
-    return sorted(rows, key=lambda row: (row["priority"], row["begun_at"])), total - len(rows)
+    rows = [{**row, "task_id": None} for row in rows]
+    return sorted(rows, key=_question_urgency), total - len(rows)
+
+
+def _permissions(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -> Iterator[Row]:
+    """What live runs ask, of tasks and of jobs without a task. Few jobs run at the same time."""
+    where = {**_present(intent=wanted.intent), "state": "running", "waited": True}
+    query = Query("jobs", of_project(caller, where, wanted.project), limit=MAX_ROWS)
+    jobs = {row["id"]: row for row in view.page(query)}
+    for wait in view.waits(list(jobs)) if jobs else ():
+        if wait.kind == PERMISSION:
+            shared = {name: jobs[wait.job_id][name] for name in OF_JOB}
+            yield {**{name: getattr(wait, name) for name in OF_WAIT}, **shared}
+
+
+def _question_urgency(row: Row) -> tuple[str, int]:
+    return row["priority"], row["begun_at"]
 
 
 def _refused(

@@ -8,6 +8,7 @@ import base64
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -62,6 +63,10 @@ class Webhook(NamedTuple):
     project: str | None
     keys: Sequence[Mapping[str, Any]]
     created_at: int
+    #: For the webhook of one task: the task, headers of its requests, the address of the gateway.
+    task: str | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
+    base: str = ""
 
     @property
     def target(self) -> str:
@@ -120,7 +125,7 @@ def put_webhook(
     _check_name(name)
     known = _known_events(core)
     wanted: dict[str, Any] = {
-        "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
+        "url": checked_url(url, networks(core.settings.webhooks_allow, ALLOWED)),
         "shape": check_choice(shape, SHAPES, "shape"),
         "events": [check_choice(each, known, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
@@ -145,7 +150,7 @@ def put_webhook(
             }
             hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
             tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
-        _save(tx, hook)
+        save_webhook(tx, hook)
         return dict(_to_schema(tx, hook)), key
 
     shown, key = core.engine.transaction(write, notify=True)
@@ -157,10 +162,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a webhook and its pending deliveries."""
 
     def write(tx: WriteTransaction) -> bool:
-        hook = _one(tx.rows_for_update("webhooks"), caller, name)
-        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
-        names = (name, cursor_name(name), status_name(name))
-        tx.put_rows("webhooks", dict.fromkeys(names))
+        remove_webhook(tx, _one(tx.rows_for_update("webhooks"), caller, name))
         return True
 
     core.engine.transaction(write)
@@ -188,7 +190,7 @@ def rotate_webhook_key(
             for each in hook.keys
             if each["until"] is None or each["until"] > now
         ]
-        _save(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
+        save_webhook(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
         return until
 
     until = core.engine.transaction(write)
@@ -263,10 +265,17 @@ def new_key() -> str:
     return KEY_PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _save(tx: WriteTransaction, hook: Webhook) -> None:
-    row = hook._asdict()
+def save_webhook(tx: WriteTransaction, hook: Webhook) -> None:
+    row = {**hook._asdict(), "headers": dict(hook.headers)}
     del row["name"]
     tx.put_rows("webhooks", {hook.name: row})
+
+
+def remove_webhook(tx: WriteTransaction, hook: Webhook) -> None:
+    """Delete a webhook and its pending deliveries."""
+    tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
+    names = (hook.name, cursor_name(hook.name), status_name(hook.name))
+    tx.put_rows("webhooks", dict.fromkeys(names))
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Webhook:
@@ -302,7 +311,7 @@ def _check_name(given: str) -> None:
         )
 
 
-def _url(given: str, allowed: Sequence[Network]) -> str:
+def checked_url(given: str, allowed: Sequence[Network]) -> str:
     """The URL, if it may receive deliveries. The address of a host name is checked when sending."""
     try:
         parts = urlsplit(given)

@@ -1,21 +1,14 @@
-"""Explains why a task or job is not running: each reason and who can clear it. Reads only.
-
-The reasons of a queued job are found in what a claim reads: pauses, concurrency limits, rate
-limits, concurrency keys and workers.
-"""
+"""Explains why a task or job is not running: each reason and who can clear it. Reads only."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.kernel.acceptance import ACCEPTANCE, is_acceptance
 from detent.kernel.budget import is_warned
-from detent.kernel.entities import Job, Task, Wait
-from detent.kernel.lane import needs_of
+from detent.kernel.entities import Job, Task
 from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_lifecycle import Phase
-from detent.limit_config import EVERYTHING
 from detent.operations.acceptances import acceptance, problem
 from detent.operations.actions import (
     PERSON,
@@ -27,56 +20,15 @@ from detent.operations.actions import (
     is_spent,
 )
 from detent.operations.budgets import with_ancestors
-from detent.operations.context import Core
-from detent.operations.limits import FILE, PAUSE_FIELDS
+from detent.operations.providers import providers_of
 from detent.operations.task_states import has_ended, has_failed, is_done, state_of
+from detent.operations.why_job import how_providers, job_reasons
+from detent.operations.why_reason import IMMEDIATELY, NEVER, Reason, WhyContext
 from detent.store.port import ReadTransaction
-from detent.store.types import Query
-from detent.views import shown, utc
+from detent.views import utc
 
-S_US = 1_000_000
 #: The maximum number of other tasks that a reason lists.
 MAX_NAMED = 20
-IMMEDIATELY = "immediately, when that happens"
-NEVER = "none"
-
-
-class Reason(NamedTuple):
-    """One reason. `again` says when detent checks it again, `again_at` the time if it is known."""
-
-    reason: str
-    cleared_by: str
-    how: str
-    again: str
-    detail: Mapping[str, Any] = {}
-    again_at: int | None = None
-    #: What a person can do now.
-    actions: tuple[Suggestion, ...] = ()
-
-    def to_schema(self) -> dict[str, Any]:
-        at = None if self.again_at is None else utc(self.again_at)
-        return {
-            "reason": self.reason,
-            "cleared_by": self.cleared_by,
-            "how": self.how,
-            "looks_again": self.again if at is None else f"at {at}",
-            "looks_again_at": at,
-            "detail": shown(self.detail),
-            "actions": [each.to_schema() for each in self.actions],
-        }
-
-
-class WhyContext(NamedTuple):
-    """What reasons are found with: a view of the store, and the intervals of the settings."""
-
-    view: ReadTransaction
-    blocked_ms: int
-    lease_ms: int
-
-    @property
-    def periodically(self) -> str:
-        """When the keeper checks blocked tasks."""
-        return f"{IMMEDIATELY}, and every {self.blocked_ms // 1_000} s"
 
 
 #: By reason of a block: who can clear it, what happens without a person, and when detent checks
@@ -93,23 +45,10 @@ CLEARED_BY: Mapping[str, tuple[str, str | None, str]] = {
     "error": ("a person", None, NEVER),
 }
 #: The legal actions that are suggested, in this order.
-SUGGESTED = ("answer", "accept", "reject", "raise", "run", "resume", "retry", "dismiss", "cancel")
-#: By kind of wait: who ends it, and how.
-WAITS: Mapping[str, tuple[str, str]] = {
-    "timer": ("detent", "wait"),
-    "retry": ("detent", "wait"),
-    "signal": ("the sender of the signal", "send the signal"),
-    "subtasks": ("its subtasks", "wait"),
-    "question": ("a person", "answer"),
-    "confirmation": ("a person", "answer"),
-    "budget": ("a person", "raise the budget, or cancel"),
-    "funds": ("a person, or a run that ends below its reservation", "raise the budget, or wait"),
-    "resource": ("a resource that is freed", "wait, or add a resource"),
-}
-
-
-def why_context(core: Core, view: ReadTransaction) -> WhyContext:
-    return WhyContext(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
+SUGGESTED = (
+    *("answer", "choose", "accept", "reject", "raise", "run", "resume", "retry", "dismiss"),
+    "cancel",
+)
 
 
 def why(context: WhyContext, task: Task) -> dict[str, Any]:
@@ -132,7 +71,7 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
         "id": job.id,
         "state": job.state,
         "since": utc(job.state_at),
-        "reasons": [reason.to_schema() for reason in _job_reasons(context, job)],
+        "reasons": [reason.to_schema() for reason in job_reasons(context, job)],
         "actions": actions_on_job(job, context.view.waits([job.id])),
         "events": [],
     }
@@ -174,7 +113,7 @@ def _reasons(
     yield from _failed_subtasks(context.view, task)
     yield from _warnings(context, task)
     if job is not None and (job.state != "retrying" or state.phase is not Phase.BLOCKED):
-        yield from _job_reasons(context, job, task.blocked_detail.get("wait"))
+        yield from job_reasons(context, job, task.blocked_detail.get("wait"))
 
 
 def _suggested(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
@@ -221,6 +160,9 @@ def _blocked(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
         actions = (*_actions_on_others(context.view, failed), *actions)
     elif reason == "budget":
         actions = (*budget_raises(context.view, task), *actions)
+    elif reason in ("rate_limit", "resource") and task.job_id is not None:
+        found = providers_of(context.view, task.job_id)
+        first, detail = how_providers(found, first), {**detail, **found}
     how = _how_text(task, first, actions)
     again_at = task.blocked_detail.get("due_at")
     return Reason(reason, who, how, again, detail, again_at, actions)
@@ -323,111 +265,3 @@ def _warnings(context: WhyContext, task: Task) -> Iterator[Reason]:
         if is_warned(each.budget, each.spent):
             detail = {"task": each.id, "budget": each.budget, "spent": each.spent}
             yield Reason("budget_warning", "a person", "raise the budget", NEVER, detail)
-
-
-# ---- reasons of a job ------------------------------------------------------------------------
-
-
-def _job_reasons(context: WhyContext, job: Job, reported: str | None = None) -> Iterator[Reason]:
-    """The reasons of a job, without the wait `reported`, which is a reason of its task."""
-    if job.state == "queued":
-        yield from _queued(context, job)
-    elif job.state == "retrying":
-        detail = {"error_class": job.error_class, "error": job.error}
-        yield Reason("retry", "detent", "wait, or retry now", IMMEDIATELY, detail, job.not_before)
-    elif job.state in ("waiting", "parked"):
-        waits: list[Wait] = list(context.view.waits([job.id]))
-        yield from (_wait(wait) for wait in waits if wait.name != reported)
-    elif job.state == "running" and job.cancel_reason:
-        detail = {"asked": job.cancel_reason, "worker": job.worker}
-        yield Reason("cancelling", "the worker that runs it", "wait", IMMEDIATELY, detail)
-    elif job.state == "running":
-        detail = {"worker": job.worker, "run": job.run_id}
-        yield Reason("in_work", "the worker that runs it", "wait, or cancel", IMMEDIATELY, detail)
-
-
-def _wait(wait: Wait) -> Reason:
-    who, how = WAITS[wait.kind]
-    detail = {**wait.detail, "name": wait.name, "needs": list(wait.needs), "step": wait.step}
-    return Reason(f"wait:{wait.kind}", who, how, IMMEDIATELY, detail, wait.due_at)
-
-
-def _queued(context: WhyContext, job: Job) -> Iterator[Reason]:
-    if job.not_before > context.view.now():
-        due: dict[str, Any] = {"not_before": job.not_before}
-        yield Reason("not_before", "detent", "wait, or cancel", IMMEDIATELY, due, job.not_before)
-    held = [*_paused(context.view, job), *_full(context.view, job)]
-    yield from held
-    needs = _needs(context.view, job)
-    if not _has_worker(context, needs):
-        yield _no_worker(job, needs)
-    elif not held:
-        ahead = context.view.count_by(
-            Query("queue", {"rank": ("<", job.rank), "worker": None}), "worker"
-        )
-        detail = {"intent": job.intent, "ahead": sum(ahead.values())}
-        yield Reason("queued", "a free worker", "wait", IMMEDIATELY, detail)
-
-
-def _keys(job: Job) -> list[str]:
-    keys = [f"intent:{job.intent}", f"project:{job.project}"]
-    return keys if job.concurrency_key is None else [*keys, f"key:{job.concurrency_key}"]
-
-
-def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
-    limits = view.rows("limits")
-    for name in (EVERYTHING, *_keys(job)):
-        row = limits.get(name, {})
-        if row.get("paused"):
-            pause = {field: row[field] for field in PAUSE_FIELDS if row.get(field)}
-            by = row.get("paused_by") or FILE.name
-            detail = {"limit": name, "paused_by": by, **pause}
-            until = row.get("paused_until")
-            yield Reason("paused", "an operator", "end the pause", IMMEDIATELY, detail, until)
-
-
-def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
-    """Concurrency limits and rate limits that are reached."""
-    limits, now = view.rows("limits"), view.now()
-    for name in _keys(job):
-        row = limits.get(name, {"running": 1} if name.startswith("key:") else {})
-        running = _running(view, name) if "running" in row else 0
-        if "running" in row and running >= row["running"]:
-            detail = {"limit": name, "most": row["running"], "running": running}
-            yield Reason("limit", "the jobs that run under it", "wait", IMMEDIATELY, detail)
-        window = view.rows("system_state").get(RATE_PREFIX + name) if "rate" in row else None
-        ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
-        if window is not None and window["started"] >= row["rate"] and now < ends_at:
-            detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}
-            yield Reason("rate", "detent", "wait", IMMEDIATELY, detail, ends_at)
-
-
-def _running(view: ReadTransaction, name: str) -> int:
-    kind, _, value = name.partition(":")
-    column = "concurrency_key" if kind == "key" else kind
-    return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
-
-
-def _needs(view: ReadTransaction, job: Job) -> frozenset[str]:
-    """The intents of which a worker must have one to claim the job, from its row in the queue."""
-    rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
-    return needs_of(rows[0]["lane"] if rows else job.intent)
-
-
-def _has_worker(context: WhyContext, needs: frozenset[str]) -> bool:
-    """Whether a live worker has one of these intents."""
-    alive_since = context.view.now() - 2 * context.lease_ms * 1_000
-    return any(
-        not needs.isdisjoint(row.get("intents", ())) and row.get("seen_at", 0) >= alive_since
-        for row in context.view.rows("workers").values()
-    )
-
-
-def _no_worker(job: Job, needs: frozenset[str]) -> Reason:
-    detail: dict[str, Any] = {"intent": job.intent}
-    how = f"start a worker for the intent {job.intent}"
-    if job.plan_version > 0:
-        detail["needs"] = sorted(needs)
-        listed = ", ".join(detail["needs"])
-        how = f"start a worker for one of the intents of its next steps: {listed}"
-    return Reason("no_worker", "an operator", how, IMMEDIATELY, detail)

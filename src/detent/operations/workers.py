@@ -92,6 +92,7 @@ def _to_schema(
         "alive": seen_at is not None and seen_at > alive_since,
         "draining": bool(limits.get(f"worker:{name}", {}).get("paused")),
         "concurrency": row.get("concurrency"),
+        "slots": row.get("slots", row.get("concurrency")),
         "intents": list(row.get("intents", ())),
         "running": running,
     }

@@ -5,6 +5,7 @@ file is shown; no file is left out because of it. Pure.
 """
 
 import re
+from typing import Literal
 
 from detent.review.unified_diff import FileDiff
 
@@ -49,18 +50,25 @@ GENERATED = re.compile(
 #: What generators write near the top of a file.
 MARKER = re.compile(rb"@generated\b|\bCode generated .*\bDO NOT EDIT\b", re.IGNORECASE)
 MARKED_LINES, MARKED_CHARACTERS = 10, 500
+#: A file with a longer line, in bytes, was not written by a person.
+LONGEST_LINE = 5_000
+GeneratedKind = Literal["lock_file", "vendored", "minified", "generated", "long_lines"]
 IMAGES = frozenset({"gif", "jpeg", "jpg", "png", "webp"})
 
 
-def is_generated(file: FileDiff) -> bool:
-    """Whether a file is a lock file, generated, minified or vendored."""
-    return (
-        is_lock_file(file.path)
-        or is_vendored(file.path)
-        or is_minified(file.path)
-        or GENERATED.search(file.path.lower()) is not None
-        or _is_marked(file)
-    )
+def generated_kind(file: FileDiff) -> GeneratedKind | None:
+    """Why a person probably did not write the file; None if a person did."""
+    if is_lock_file(file.path):
+        return "lock_file"
+    if is_vendored(file.path):
+        return "vendored"
+    if is_minified(file.path):
+        return "minified"
+    if GENERATED.search(file.path.lower()) is not None or _is_marked(file):
+        return "generated"
+    if any(len(raw) > LONGEST_LINE for hunk in file.hunks for raw in hunk.body):
+        return "long_lines"
+    return None
 
 
 def is_lock_file(path: str) -> bool:

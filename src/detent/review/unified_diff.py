@@ -223,10 +223,13 @@ def _add(found: dict[str, FileDiff], file: FileDiff) -> None:
 def _file(lines: Sequence[bytes], start: int) -> tuple[FileDiff, int]:
     """The file whose first header line is at `start`, and the index after its last line."""
     header, at = _header(lines, start)
-    binary, hunks = False, []
+    binary = False
+    hunks: list[Hunk] = []
     while at < len(lines) and not lines[at].startswith(FILE):
         hunk, end = _hunk(lines, at)
-        if hunk is not None:
+        if hunk is not None and hunks and not _is_after(hunk, hunks[-1]):
+            hunks[-1] = replace(hunks[-1], complete=False)  # git writes hunks in order
+        elif hunk is not None:
             hunks.append(hunk)
         begin, final = BINARY_FILES
         differ = lines[at].startswith(begin) and lines[at].endswith(final)
@@ -310,6 +313,14 @@ def _hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk | None, int]:
     heading = (header[5] or b"").decode("utf-8", "replace")
     numbers = (int(header[1]), before, int(header[3]), after)
     return Hunk(*numbers, heading, body, *counts, complete), at + 1 + len(body)
+
+
+def _is_after(hunk: Hunk, earlier: Hunk) -> bool:
+    """Whether both sides of a hunk begin after those of an earlier one."""
+    before = earlier.base_before + earlier.before_count
+    after = earlier.after_start + max(earlier.after_count - 1, 0)
+    first = hunk.after_start if hunk.after_count else hunk.after_start + 1
+    return hunk.base_before >= before and first > after
 
 
 def _body(

@@ -64,7 +64,10 @@ class Outputs(Protocol):
     """The output of runs, for other machines. A store on one disk has none."""
 
     def append(self, pieces: Sequence[Piece]) -> None:
-        """Store parts of the output of runs; a part that is given twice is stored once."""
+        """Store parts of the output of runs.
+
+        A part that is given twice is stored once; if it is longer now, the longer one.
+        """
 
     def read(self, run_id: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from an offset; empty after the end."""

@@ -53,6 +53,14 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
 }
 #: Characters with a special meaning in LIKE.
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
+LIKE = "lower({column}) LIKE :search ESCAPE '~'"
+#: The tasks whose title has the text of a search. The database computes them once for a list.
+_TITLED_TASKS = f"SELECT id FROM tasks WHERE {LIKE.format(column='title')}"
+#: By table without titles: the condition for rows whose task has the text in its title.
+TITLED: Mapping[str, str] = {
+    "jobs": f"task_id IN ({_TITLED_TASKS})",
+    "runs": f"job_id IN (SELECT id FROM jobs WHERE task_id IN ({_TITLED_TASKS}))",
+}
 #: Sortable columns that are never null.
 NEVER_MISSING = frozenset(
     {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at", "job_id"}
@@ -147,7 +155,9 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
             parts.append(_match(column, wanted, values))
     if query.search:
         values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
-        searches = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
+        searches = [LIKE.format(column=name) for name in SEARCHED[query.table]]
+        if query.table in TITLED:
+            searches.append(TITLED[query.table])
         parts.append(f"({' OR '.join(searches)})")
     wanted = query.where.get("id") if query.table == "runs" else None
     if isinstance(wanted, str | list):

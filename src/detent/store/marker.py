@@ -40,7 +40,7 @@ def mark_store(data_dir: Path, url: str) -> None:
 
 
 def _marked(data_dir: Path) -> int | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         return int(json.loads((data_dir / FILE).read_text("utf-8"))["store"])
     return None
 

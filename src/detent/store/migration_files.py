@@ -2,17 +2,26 @@
 
 A database package applies them under its own lock and records number, name, digest and time in
 `schema_migrations`. Reads package files only.
+
+The name of a migration says which programs can use a database that has it. After one that begins
+with `expand_`, older programs still work: it only adds. After any other one, they do not. A start
+applies all migrations except those that begin with `contract_`: `detent db upgrade --finish`
+applies them when no older program runs.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from importlib import resources
+from itertools import takewhile
 from typing import NamedTuple
 
 from detent.errors import Misconfigured
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+EXPAND, CONTRACT = "expand_", "contract_"
+#: The migration that removes the tables of layout 1. The log is converted before.
+LAYOUT = 10
 
 
 class Migration(NamedTuple):
@@ -22,6 +31,14 @@ class Migration(NamedTuple):
     name: str
     text: str
     digest: str
+
+    def __str__(self) -> str:
+        return f"{self.number:04}_{self.name}"
+
+    @property
+    def contracts(self) -> bool:
+        """Whether it removes what older programs use."""
+        return self.name.startswith(CONTRACT)
 
 
 class Applied(NamedTuple):
@@ -50,13 +67,15 @@ def migrations(package: str) -> tuple[Migration, ...]:
 def pending(
     known: Sequence[Migration], applied: Iterable[Applied], where: str
 ) -> Sequence[Migration]:
-    """The migrations that a database needs; refuses a database that is newer or differs."""
+    """The migrations that a database needs; refuses a database that this program cannot use."""
     count = 0
     for row in sorted(applied):
         if row.number > len(known):
+            if row.name.startswith(EXPAND):
+                continue
             raise Misconfigured(
                 f"{where} has schema {row.number} ({row.name}), newer than schema {len(known)} of "
-                "this version of detent.",
+                "this version of detent, which cannot use it.",
                 setting="store",
                 hint="Upgrade detent, or restore a backup that this version made.",
             )
@@ -69,3 +88,23 @@ def pending(
             )
         count = row.number
     return known[count:]
+
+
+def needed(waiting: Sequence[Migration], where: str, *, empty: bool) -> Sequence[Migration]:
+    """The pending migrations that a start applies: all for an empty database.
+
+    The others end an upgrade. A later migration cannot be applied before them.
+    """
+    if empty:
+        return waiting
+    found = list(takewhile(lambda each: not each.contracts, waiting))
+    late = [each for each in waiting[len(found) :] if not each.contracts]
+    if late:
+        last = waiting[len(found)]
+        raise Misconfigured(
+            f"{where} needs schema {late[0].number}, but the upgrade to schema {last.number} "
+            f"({last.name}) was not finished.",
+            setting="store",
+            hint="When no process of an older version runs, run `detent db upgrade --finish`.",
+        )
+    return found

@@ -6,7 +6,7 @@ A store makes no decisions. Memory (the reference), SQLite and PostgreSQL implem
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
@@ -49,6 +49,9 @@ class LogReader(Protocol):
 
 class ReadTransaction(LogReader, Protocol):
     """A consistent view of the store. Ids that do not exist are absent from the result."""
+
+    def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
+        """As `rows`, but only the rows whose names begin with a prefix."""
 
     def lifecycles(self) -> TaskLifecycles:
         """The lifecycles of tasks by id. Documents never change, so known ones are not read."""
@@ -152,6 +155,9 @@ class ReadTransaction(LogReader, Protocol):
     def used_blobs(self, digests: Collection[str]) -> set[str]:
         """The digests among these that are used by evidence."""
 
+    def stored_bytes(self, project: str) -> int:
+        """The bytes of the payloads and the evidence of a project; reads all of its rows."""
+
 
 class WriteTransaction(ReadTransaction, Protocol):
     """The write transaction: all of its changes are committed, or none."""
@@ -168,7 +174,10 @@ class WriteTransaction(ReadTransaction, Protocol):
         """Lock these, their trees, and the trees that depend on them until the transaction ends."""
 
     def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
-        """Due jobs by rank that no other transaction has locked; locks them until the end."""
+        """Due jobs that no other transaction has locked; locks them until the end.
+
+        They are in the order of the filter's shares, and by rank within a project.
+        """
 
     def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         """The number of leases under each limited key; it cannot change until the end.
@@ -187,8 +196,8 @@ class WriteTransaction(ReadTransaction, Protocol):
     ) -> set[tuple[str, int]]:
         """Extend leases in one statement; returns those that the worker still holds."""
 
-    def rows_for_update(self, table: str) -> Mapping[str, Any]:
-        """As `rows`, and lock the table against other writers until the end."""
+    def rows_for_update(self, table: str, prefix: str = "") -> Mapping[str, Any]:
+        """As `rows` or `rows_under`, and lock the table against other writers until the end."""
 
     def rows_held(self, table: str) -> Mapping[str, Any]:
         """As `rows`; a transaction that changes some of them waits until this one has ended."""
@@ -233,6 +242,30 @@ class WriteTransaction(ReadTransaction, Protocol):
         """
 
 
+class ReplicaStatus(NamedTuple):
+    """Whether the replica is used, how far it was behind, and otherwise the reason."""
+
+    used: bool
+    lag_us: int | None
+    reason: str
+
+
+class ReplicaReads(Protocol):
+    """A copy of the database for reads that may be behind."""
+
+    url: str
+    status: ReplicaStatus
+
+    def begin(self, position: int) -> AbstractContextManager[ReadTransaction] | None:
+        """A read transaction that has the log up to a position; None: read from the primary."""
+
+    def acknowledged(self) -> int:
+        """The position of the primary up to which the replica may be read."""
+
+    def close(self) -> None:
+        """Close its connections."""
+
+
 class Store(Protocol):
     """One database. Any number of threads use `read`, and `write` if `parallel_writes` is true."""
 
@@ -240,13 +273,12 @@ class Store(Protocol):
     #: Whether several transactions can write at the same time; otherwise one thread uses `write`.
     parallel_writes: bool
 
-    @property
-    def blobs(self) -> Blobs:
-        """Files by their digest: evidence, and values that are too large for a row."""
-
-    @property
-    def outputs(self) -> Outputs | None:
-        """The output of runs, for other machines; None if output is in files on a shared disk."""
+    #: Files by their digest: evidence, and values that are too large for a row.
+    blobs: Blobs
+    #: The output of runs, for other machines; None if output is in files on a shared disk.
+    outputs: Outputs | None
+    #: A replica for lists, counts, metrics and the feed; see `store.stale_reads`.
+    replica: ReplicaReads | None
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
         """Begin a read transaction; it blocks no other transaction."""

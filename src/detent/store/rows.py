@@ -10,7 +10,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.kernel.entities import Checkpoint, Health, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
 from detent.store.codec import from_json, to_json
 from detent.store.types import NewEvent
@@ -161,10 +161,16 @@ def read_plan(document: str) -> Plan:
     return validate(from_json(document))
 
 
+RESOURCE_FIELDS = ("labels", "capacity", "healthy", "service", "personal")
+
+
 def resource_from(name: str, row: Mapping[str, Any], in_use: int) -> Resource:
     """A resource from its row, with the number of plan steps that hold it."""
-    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
-    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
+    known = {each: row[each] for each in RESOURCE_FIELDS if each in row}
+    stored = row.get("health", {})
+    health = Health(**{name: stored[name] for name in Health._fields if name in stored})
+    capabilities = tuple(row.get("capabilities", ()))
+    return Resource(name, capabilities, **known, in_use=in_use, health=health)
 
 
 def edited(changes: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from detent.errors import Misconfigured
 from detent.store.clock import TimeSource
@@ -18,20 +18,31 @@ def open_store(url: str | Path, clock: TimeSource | None = None) -> Store:
         return MemoryStore(clock)
     if is_postgres(text):
         return _postgres(text, clock)
-    scheme = urlsplit(text).scheme if "://" in text else ""
+    scheme = _split(text).scheme if "://" in text else ""
     if scheme in ("", "sqlite"):
         return _sqlite(text, clock)
     raise _misconfigured(f"{scheme}:// is not a supported store")
 
 
 def is_postgres(url: str) -> bool:
-    return urlsplit(url).scheme in ("postgresql", "postgres") and "://" in url
+    scheme, separator, _ = url.partition("://")
+    return bool(separator) and scheme.lower() in ("postgresql", "postgres")
 
 
 def sqlite_path(url: str) -> Path:
     """The file of a path or a SQLite URL."""
-    text = unquote(urlsplit(url).path) if "://" in url else url
-    return Path(text).expanduser().absolute()
+    text = unquote(_split(url).path) if "://" in url else url
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:  # the home directory of an unknown user
+        raise _misconfigured(f"{text!r} is not a path: {error}") from None
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise _misconfigured(f"{url!r} is not a URL: {error}") from None
 
 
 def _sqlite(text: str, clock: TimeSource | None) -> Store:
@@ -39,7 +50,7 @@ def _sqlite(text: str, clock: TimeSource | None) -> Store:
 
     local = False
     if "://" in text:
-        parts = urlsplit(text)
+        parts = _split(text)
         if parts.netloc or len(parts.path) < 2:
             raise _misconfigured(
                 f"{text} has no path. A SQLite URL is written as sqlite:///var/lib/detent.db"

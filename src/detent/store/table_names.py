@@ -17,10 +17,17 @@ TABLES = (
     "system_state",
     "webhooks",
     "notion_pages",
+    "forge_items",
     "review_drafts",
     "viewed_files",
     "snoozes",
+    "slack",
+    "graph_checkpoints",
+    "project_usage",
 )
+
+#: Follows every other character of the name of a row.
+LAST = "\U0010ffff"
 
 #: Tables whose rows are derived from the log. A rebuild writes them again and keeps all others.
 REBUILT = (
@@ -54,7 +61,16 @@ LATE_BLOCKS = "late_seals"
 #: when the upgraded database has been verified.
 UNVERIFIED_UPGRADE = "unverified_upgrade"
 
-#: The columns that a search covers.
+#: The row by which processes measure how far a replica is behind.
+REPLICA_ROW = "replica"
+
+
+def status_row(role: str) -> str:
+    """The row that says whether the synchronisation with a tracker works."""
+    return f"{role}_status"
+
+
+#: The columns that a search covers. The search of jobs and runs also covers the title of the task.
 SEARCHED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("id", "title", "intent"),
     "jobs": ("id", "intent", "error"),

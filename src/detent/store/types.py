@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.kernel.events import Record
+from detent.kernel.fair_shares import EQUAL, Shares
 
 # ---- written -------------------------------------------------------------------------------
 
@@ -158,13 +159,17 @@ class ChainBlock(NamedTuple):
 
 
 class ClaimFilter(NamedTuple):
-    """Which jobs a worker can claim: its intents and projects, minus paused and full ones."""
+    """Which jobs a worker can claim: its intents and projects, minus paused and full ones.
+
+    `shares` is the order between projects; within a project the order is that of rank.
+    """
 
     intents: Collection[str] | None = None
     projects: Collection[str] | None = None
     paused_intents: Collection[str] = ()
     paused_projects: Collection[str] = ()
     full_keys: Collection[str] = ()
+    shares: Shares = EQUAL
 
 
 class Candidate(NamedTuple):
@@ -193,6 +198,7 @@ class Query(NamedTuple):
     `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
     (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
     `search` is a text that one of the table's columns in `SEARCHED` contains, in any letter case.
+    In jobs and runs, the title of the task may contain it too.
     The order is by one column and then by the table's key; `after` is that pair of the last row.
     """
 

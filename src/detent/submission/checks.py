@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from detent.errors import Invalid, NotFound
-from detent.kernel.entities import Task
+from detent.kernel.entities import Resource, Task
+from detent.kernel.plan import PlanStep
 from detent.kernel.resource_matching import candidates
 from detent.submission.context import Context
 from detent.submission.options import plan_of
@@ -81,17 +82,18 @@ def _task(context: Context, task_id: str) -> Task:
 
 
 def check_resources(context: Context, options: Mapping[str, Any]) -> None:
-    """Refuse a plan step that requires capabilities of no resource: it could never run."""
+    """Refuse a plan step that could never run: no resource offers what it requires."""
     plan = plan_of(options)
     if plan is None:
         return
-    steps = [step for step in plan.steps if step.capabilities_required]
+    steps = [step for step in plan.steps if step.capabilities_required or step.providers]
     if not steps:
         return
     with context.store.read() as view:
         resources = list(view.resources())
     for step in steps:
-        if not candidates(step, step.avoid, resources):
+        _check_providers(step, resources)
+        if step.capabilities_required and not candidates(step, step.avoid, resources):
             offered = sorted({each for resource in resources for each in resource.capabilities})
             raise Invalid(
                 f"step {step.name} requires {', '.join(step.capabilities_required)}, which no "
@@ -100,3 +102,27 @@ def check_resources(context: Context, options: Mapping[str, Any]) -> None:
                 given=list(step.capabilities_required),
                 allowed=offered,
             )
+
+
+def _check_providers(step: PlanStep, resources: Iterable[Resource]) -> None:
+    """Refuse a provider that does not exist, and a choice between accounts of persons."""
+    known = {each.id: each for each in resources if each.service is not None}
+    unknown = next((name for name in step.providers if name not in known), None)
+    if unknown is not None:
+        raise Invalid(
+            f"step {step.name} names the provider {unknown!r}, which does not exist. "
+            f"Known providers: {', '.join(sorted(known)) or 'none'}.",
+            field="providers",
+            given=unknown,
+            allowed=sorted(known),
+            hint=f"Write [providers.{unknown}] in the detent.toml of a worker and restart it.",
+        )
+    personal = [name for name in step.providers if known[name].personal]
+    if len(personal) > 1:
+        raise Invalid(
+            f"step {step.name} names {len(personal)} personal accounts: {', '.join(personal)}. "
+            "Personal accounts are not rotated.",
+            field="providers",
+            given=list(step.providers),
+            hint="Name at most one personal account; other providers must have keys.",
+        )

@@ -18,6 +18,8 @@ from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
 from detent.kernel.retry import PLAIN, RetryPolicy
 from detent.kernel.task_lifecycle import EntryPoint
+from detent.kernel.traceparent import TRACEPARENT, parse_traceparent
+from detent.kernel.variants import VARIANTS, intents_of
 from detent.submission.checks import (
     check_choice,
     check_resources,
@@ -134,7 +136,7 @@ def _task(context: Context, request: TaskRequest, source: str | None = None) -> 
         parent_id=request.parent_id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=checked.budget,
-        options=checked.options,
+        options=traced(context, checked.options),
         queue=request.run,
         **({} if request.not_before is None else start_of(request)),
     )
@@ -154,13 +156,26 @@ def _checked(context: Context, request: TaskRequest, source: str | None) -> Chec
     budget = _budget(request.max_budget_usd, row, lifecycle.budget)
     options = options_of(context, request.intent, request.options, lifecycle.policy, payload)
     options = for_lifecycle(options, request.options or {}, lifecycle)
+    if VARIANTS in options:
+        _check_payload_of_variants(context, options, request.intent, payload)
     lasts = not (
         ARGUMENTS in row
         or uses_payload(row)
         or plan_of(options) is not None
+        or VARIANTS in options
         or context.settings.intake_projects_locked
     )
     return Checked(project, lifecycle.id, source, priority, budget, options, lasts)
+
+
+def _check_payload_of_variants(
+    context: Context, options: Mapping[str, Any], intent: str, payload: Any
+) -> None:
+    """Check the payload against the arguments of every other intent that the variants have."""
+    for each in {*intents_of(options, intent)} - {intent}:
+        row = context.intents[each]
+        if ARGUMENTS in row:
+            check_payload(context, each, row, payload)
 
 
 def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
@@ -177,7 +192,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
         priority=priority_from(request.priority).value,
         payload=payload,
         concurrency_key=request.concurrency_key or options.get("concurrency_key"),
-        options=options,
+        options=traced(context, options),
         **start_of(request),
     )
     key = key_for(command.project, request)
@@ -209,6 +224,14 @@ def options_of(
     if "plan" in options:
         check_step_inputs(context, options["plan"], payload)
     return options
+
+
+def traced(context: Context, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the trace context of the request, if it has a valid one."""
+    if context.traceparent is None:
+        return options
+    given = parse_traceparent(context.traceparent)
+    return options if given is None else {**options, TRACEPARENT: str(given)}
 
 
 def _budget(given: float | None, row: Mapping[str, Any], usual: int | None) -> int | None:

@@ -38,5 +38,7 @@ class Context:
     #: The only project that the caller may submit to; None for all.
     project: str | None = None
     lifecycles: Choices = SHIPPED_CHOICES
+    #: The trace context of the request, a W3C `traceparent`; None if it has none.
+    traceparent: str | None = None
     #: By the fields of a request: what was checked before and lasts.
     checked: dict[tuple[str | None, ...], Checked] = field(default_factory=dict)

@@ -7,7 +7,6 @@ import re
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from detent.errors import Invalid
@@ -19,8 +18,17 @@ from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import MAX_RETRIES, PLAIN, RetryPolicy, policy_from
 from detent.kernel.task_lifecycle import TaskLifecycle
+from detent.kernel.variants import (
+    CHOOSE,
+    MAX_VARIANTS,
+    MIN_VARIANTS,
+    VARIANTS,
+    Chooser,
+    intents_of,
+)
 from detent.submission.context import Intents
 from detent.submission.plan_checks import NEEDS_PLAN, with_steps
+from detent.submission.workspace_options import WorkspaceMode, WorkspacePer, check_workspace
 
 LONGEST_KEY = 200
 #: A branch as `git check-ref-format` allows it, without what a command line could misread.
@@ -30,13 +38,6 @@ MAX_ROUNDS = 1_000
 MAX_CRITERIA, LONGEST_CRITERION = 50, 1_000
 
 Check = Callable[[Any, str], Any]
-
-
-class WorkspaceMode(StrEnum):
-    """The kinds of workspaces of agents."""
-
-    DIRECTORY = "directory"
-    WORKTREE = "worktree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,6 @@ def _name(given: Any, where: str) -> str:
 
 def _names(given: Any, where: str) -> list[str]:
     return list(document_fields.texts(given, where, LONGEST_KEY))
-
-
-def _flag(given: Any, where: str) -> bool:
-    if isinstance(given, bool):
-        return given
-    raise document_fields.wrong(where, "true or false", given)
 
 
 def _labels(given: Any, where: str) -> dict[str, str]:
@@ -105,6 +100,16 @@ def _criteria(given: Any, where: str) -> list[str]:
     return list(document_fields.texts(given, where, LONGEST_CRITERION))
 
 
+def _variants(given: Any, where: str) -> int | list[str]:
+    """How many variants, or the intent of each: the same intent may be named several times."""
+    if isinstance(given, list | tuple) and MIN_VARIANTS <= len(given) <= MAX_VARIANTS:
+        return [_name(each, f"{where}[{index}]") for index, each in enumerate(given)]
+    if isinstance(given, int) and not isinstance(given, bool):
+        return document_fields.whole_number(given, where, MIN_VARIANTS, MAX_VARIANTS)
+    wanted = f"a whole number in {MIN_VARIANTS}..{MAX_VARIANTS}, or a list of as many intents"
+    raise document_fields.wrong(where, wanted, given)
+
+
 def _table(given: Any, where: str) -> Any:
     """A table, which `checked_options` checks further."""
     return document_fields.table(given, where)
@@ -122,13 +127,25 @@ OPTIONS: Mapping[str, Option] = {
         {"steps": [{"name": "a", "intent": "build"}]},
         _table,
     ),
-    "planner": Option("Whether a function creates the plan when the job starts", True, _flag),
+    "planner": Option(
+        "Whether a function creates the plan when the job starts", True, document_fields.flag
+    ),
     "critic": Option("The name of the critic that judges its steps", "strict", _name),
     "capabilities_required": Option(
         "The capabilities that its resource must have", ["browser"], _names
     ),
     "label_selector": Option("The labels that its resource must have", {"zone": "eu"}, _labels),
     "avoid": Option("Resources that it must not get", ["phone-2"], _names),
+    "providers": Option(
+        "The providers of which its agent uses one, in order of preference",
+        ["anthropic-team", "anthropic-backup"],
+        _names,
+    ),
+    "switch_provider": Option(
+        "Whether it changes to another provider at a rate limit instead of waiting (default true)",
+        False,
+        document_fields.flag,
+    ),
     "max_retries": Option("The maximum number of retries of its step", 2, _retries),
     "hold_resource_ms": Option("How long it holds its resource while it waits", 60_000, _time_ms),
     "acquire_timeout_ms": Option(
@@ -151,19 +168,26 @@ OPTIONS: Mapping[str, Option] = {
         lambda given, where: on_exceeded_from(given, where).value,
     ),
     "workspace": Option(
-        "The workspace of its agent: a directory for the task, or a git worktree",
+        "The workspace of its agent: a directory for the task, a git worktree, or a clone of the "
+        "repository",
         "worktree",
         lambda given, where: document_fields.choice(given, where, WorkspaceMode).value,
     ),
+    "workspace_per": Option(
+        "How long a worktree or clone is used: for the task, or until an attempt fails; the next "
+        "attempt then starts in a new one",
+        "attempt",
+        lambda given, where: document_fields.choice(given, where, WorkspacePer).value,
+    ),
     "on_accept": Option(
-        "What happens to the branch of its worktree before an acceptance counts: nothing, merge "
+        "What happens to the branch of its workspace before an acceptance counts: nothing, merge "
         "into target_branch, or push to push_remote",
         "merge",
         lambda given, where: document_fields.choice(given, where, OnAccept).value,
     ),
     "target_branch": Option(
-        "The branch that on_accept merges into (default: the branch that the worktree started "
-        "from) or pushes to (default: the branch of the worktree)",
+        "The branch that on_accept merges into (default: the branch that the workspace started "
+        "from) or pushes to (default: the branch of the workspace)",
         "main",
         _branch,
     ),
@@ -183,7 +207,19 @@ OPTIONS: Mapping[str, Option] = {
     "checker_may_accept": Option(
         "Whether the checker may accept the work instead of a person; only the intent allows it",
         False,
-        _flag,
+        document_fields.flag,
+    ),
+    "variants": Option(
+        "Best of N: how many variants of the work run, isolated from each other, or a list with "
+        "the intent of each",
+        3,
+        _variants,
+    ),
+    "choose": Option(
+        "Who chooses one of the variants: a person, or the policy first_passing or "
+        "cheapest_passing",
+        "cheapest_passing",
+        lambda given, where: document_fields.choice(given, where, Chooser).value,
     ),
     "requires_evidence": Option(
         "The types of evidence that a run must add to succeed",
@@ -216,18 +252,6 @@ def checked_options(
     return checked
 
 
-def check_action(options: Mapping[str, Any], where: str) -> None:
-    """Refuse an action for acceptances that has no branch to work on."""
-    action = action_of(options)
-    if action is not None and options.get("workspace") != WorkspaceMode.WORKTREE:
-        raise Invalid(
-            f"{where}.on_accept is {action}, which needs the branch of a worktree.",
-            field=f"{where}.on_accept",
-            given=action.value,
-            hint='Set workspace = "worktree" too, or on_accept = "nothing".',
-        )
-
-
 def check_checker(
     options: Mapping[str, Any], given: Mapping[str, Any], intent: str, intents: Intents
 ) -> None:
@@ -252,6 +276,32 @@ def check_checker(
         raise _unfit_checker("checker", checker, f"there is no such intent. Known: {known}")
 
 
+def check_variants(
+    options: Mapping[str, Any], given: Mapping[str, Any], intent: str, intents: Intents
+) -> None:
+    """Refuse variants of an unknown intent or of the checker, and variants of a plan."""
+    if VARIANTS not in options:
+        if CHOOSE in given:
+            field = f"options.{CHOOSE}"
+            message = f"{field} needs options.{VARIANTS}: without variants there is no choice."
+            raise Invalid(message, field=field, given=given[CHOOSE])
+        return
+    for each in dict.fromkeys(intents_of(options, intent)):
+        if each not in intents:
+            known = ", ".join(sorted(intents))
+            raise _unfit_variants(each, f"there is no intent {each!r}. Known: {known}")
+        if each == options.get("checker"):
+            raise _unfit_variants(each, f"{each!r} checks the work, so it cannot do the work")
+        own = options if each == intent else intents[each]
+        if own.get("planner") or plan_from(own, each) is not None or intents[each].get(NEEDS_PLAN):
+            raise _unfit_variants(each, f"the intent {each!r} has a plan")
+
+
+def _unfit_variants(given: Any, why: str) -> Invalid:
+    field = f"options.{VARIANTS}"
+    return Invalid(f"{field} cannot be used: {why}.", field=field, given=given)
+
+
 def _unfit_checker(name: str, given: Any, why: str) -> Invalid:
     field = f"options.{name}"
     return Invalid(f"{field} cannot be {given!r}: {why}.", field=field, given=given)
@@ -263,8 +313,10 @@ def for_lifecycle(
     """The options without an action that the intent declares and the lifecycle cannot carry out.
 
     Only tasks whose lifecycle has `task_accepting` are accepted with an action. One that the
-    submission itself asks for is refused.
+    submission itself asks for is refused. A job without a task has no variants.
     """
+    if lifecycle is None:
+        options = _without_variants(options, given)
     if lifecycle is not None and "task_accepting" in lifecycle.targets:
         return options
     action = action_of(options)
@@ -277,6 +329,17 @@ def for_lifecycle(
             hint="Use the lifecycle review, or one whose table has task_accepting.",
         )
     return {name: value for name, value in options.items() if name != "on_accept"}
+
+
+def _without_variants(options: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    if VARIANTS in given:
+        raise Invalid(
+            f"options.{VARIANTS} needs a task, and this is a job without one.",
+            field=f"options.{VARIANTS}",
+            given=given[VARIANTS],
+            hint="Submit a task instead of a job.",
+        )
+    return {name: value for name, value in options.items() if name not in (VARIANTS, CHOOSE)}
 
 
 def plan_of(options: Mapping[str, Any]) -> Plan | None:
@@ -293,8 +356,9 @@ def options_for(
     """The options of a submission. The payload may fill the intent's concurrency key."""
     defaults = intents[intent]
     checked = options_from(defaults, given, policy)
-    check_action(checked, "options")
+    check_workspace(checked, "options")
     check_checker(checked, given, intent, intents)
+    check_variants(checked, given, intent, intents)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
             f"options.plan is missing: every submission of the intent {intent} needs a plan.",

@@ -1,7 +1,7 @@
 """Checks the intents and critics of plan steps before the plan is recorded.
 
-The intent of a step must be known and runnable by a worker, its critic must exist, and a step
-without its own retry policy gets that of its intent.
+The intent of a step must be known and runnable by a worker, and its critic must exist. A step
+without its own retry policy or resource requirements gets those of its intent.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,11 @@ NEEDS_PLAN = "needs_plan"
 CRITICS = "critics"
 #: The fields that a step inherits from its intent, unless it has one of them.
 RETRY_FIELDS = ("retry", "max_retries")
+#: The fields that a step inherits from its intent, each unless the step has it.
+RESOURCE_FIELDS = (
+    *("capabilities_required", "label_selector", "avoid", "providers", "switch_provider"),
+    *("hold_resource_ms", "acquire_timeout_ms"),
+)
 
 
 def with_steps(options: dict[str, Any], intent: str, intents: Intents) -> dict[str, Any]:
@@ -28,18 +33,18 @@ def with_steps(options: dict[str, Any], intent: str, intents: Intents) -> dict[s
     if "plan" not in options:
         check_steps(document, intents, "options")
         return options
-    return {**options, "plan": with_retry_policies(document, intents, "options.plan")}
+    return {**options, "plan": with_inherited_fields(document, intents, "options.plan")}
 
 
-def with_retry_policies(
+def with_inherited_fields(
     document: Mapping[str, Any], intents: Intents, where: str
 ) -> dict[str, Any]:
-    """The plan with the retry policy of each step, after checking all steps."""
+    """The plan, with what its steps inherit from their intents, after checking all steps."""
     steps = check_steps(document, intents, where)
     rows = zip(document["steps"], steps, strict=True)
     return {
         **document,
-        "steps": [_with_retry_policy(row, intents[step.intent]) for row, step in rows],
+        "steps": [_with_fields_of(row, intents[step.intent]) for row, step in rows],
     }
 
 
@@ -52,10 +57,11 @@ def check_steps(document: Mapping[str, Any], intents: Intents, where: str) -> tu
     return steps
 
 
-def _with_retry_policy(row: Mapping[str, Any], intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    if any(row.get(name) is not None for name in RETRY_FIELDS):
-        return row
-    return {**row, **{name: intent[name] for name in RETRY_FIELDS if name in intent}}
+def _with_fields_of(row: Mapping[str, Any], intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields = [each for each in RESOURCE_FIELDS if row.get(each) is None]
+    if all(row.get(each) is None for each in RETRY_FIELDS):
+        fields += RETRY_FIELDS
+    return {**row, **{each: intent[each] for each in fields if each in intent}}
 
 
 def _check_intent(step: PlanStep, intents: Intents, where: str) -> None:

@@ -17,7 +17,14 @@ from detent.kernel.priority import priority_from
 from detent.kernel.retry import PLAIN
 from detent.kernel.task_lifecycle import known
 from detent.submission.checks import intent_row
-from detent.submission.command import Submission, key_for, options_of, payload_of, start_of
+from detent.submission.command import (
+    Submission,
+    key_for,
+    options_of,
+    payload_of,
+    start_of,
+    traced,
+)
 from detent.submission.context import Context
 from detent.submission.request import SubtaskRequest, read
 
@@ -47,7 +54,7 @@ def subtask_of_job(
         payload,
         parent.id,
         checked.get("concurrency_key"),
-        checked,
+        traced(context, checked),
         **start_of(request),
     )
 
@@ -87,7 +94,7 @@ def _subtask(
         parent_id=parent.id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
-        options=options_of(context, request.intent, options, policy, payload),
+        options=traced(context, options_of(context, request.intent, options, policy, payload)),
         **start_of(request),
         **limits,
     )

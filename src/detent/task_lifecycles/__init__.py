@@ -26,6 +26,10 @@ def _read(file: Path) -> TaskLifecycle:
 #: The shipped lifecycles by id, in alphabetical order.
 SHIPPED: TaskLifecycles = {each.id: each for each in map(_read, sorted(DIRECTORY.glob("*.toml")))}
 
+#: The files of lifecycles that are installed with an integration, by name. They are not among the
+#: shipped ones: names of states have one meaning in an installation, and users need `open`, too.
+OPTIONAL = {file.stem: file for file in sorted((DIRECTORY / "optional").glob("*.toml"))}
+
 
 def shipped_document(lifecycle: TaskLifecycle) -> dict[str, Any]:
     """The document of a shipped lifecycle."""

@@ -68,6 +68,7 @@ class StandIn:
     def __init__(self, options: argparse.Namespace, session: Session) -> None:
         self.options, self.session = options, session
         self.denied: list[dict[str, Any]] = []
+        self.allocated = b""
 
     # -- speaking --------------------------------------------------------------------------
 
@@ -206,6 +207,10 @@ class StandIn:
         while time.monotonic() < until:
             time.sleep(0.05)
 
+    def allocate(self, megabytes: int) -> None:
+        """Use memory until the end of the run."""
+        self.allocated = b"x" * (megabytes * 1_048_576)
+
     def spawn(self, how: Mapping[str, Any]) -> None:
         """A child that outlives this process unless it is ended; its id is written to a file."""
         code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
@@ -326,6 +331,7 @@ STEPS: Mapping[str, Callable[[StandIn, Any], None]] = {
     "huge": StandIn.huge,
     "ignore": StandIn.ignore,
     "hang": StandIn.hang,
+    "allocate": StandIn.allocate,
     "spawn": StandIn.spawn,
     "kill": StandIn.kill,
     "exit": StandIn.exit,

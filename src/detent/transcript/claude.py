@@ -23,7 +23,7 @@ class Claude:
 
     def read(self, line: Mapping[str, Any]) -> Items | None:
         """The items of a line; None if it is not a line of Claude Code."""
-        kind = line.get("type")
+        kind = fields.name(line, "type")
         if kind in ("assistant", "user") and isinstance(line.get("message"), Mapping):
             message = fields.mapping(line, "message")
             return (

@@ -5,10 +5,16 @@ from typing import Any
 
 from detent.transcript import json_fields as fields
 from detent.transcript.tool_call import call_items, result_item
-from detent.transcript.transcript_item import Items, TranscriptItem, clip
+from detent.transcript.transcript_item import ItemKind, Items, TranscriptItem, clip
 
 LINES = ("thread.", "turn.", "item.")
 FAILED = ("failed", "declined")
+#: The items that are texts of the agent.
+TEXTS: Mapping[str, ItemKind] = {
+    "agent_message": "message",
+    "plan": "message",
+    "reasoning": "thinking",
+}
 #: The maximum number of started calls that are remembered.
 MAX_OPEN = 200
 
@@ -52,7 +58,7 @@ class Codex:
         if kind == "error":
             return [_error(item)]
         text = fields.text(item, "text")
-        shape = {"agent_message": "message", "plan": "message", "reasoning": "thinking"}.get(kind)
+        shape = TEXTS.get(kind)
         if shape is None:
             return [
                 TranscriptItem("note", text=clip(f"{kind.replace('_', ' ')} {text or ''}".strip()))
@@ -73,7 +79,7 @@ class Codex:
             return items
         self._open.pop(tool_id or "", None)
         code = item.get("exit_code")
-        wrong = item.get("status") in FAILED or (isinstance(code, int) and code != 0)
+        wrong = fields.name(item, "status") in FAILED or (isinstance(code, int) and code != 0)
         return [*items, result_item(tool_id, output, is_error=wrong, tool=tool)]
 
     def _remember(self, tool_id: str | None) -> None:

@@ -29,7 +29,7 @@ class Cursor:
 
     def read(self, line: Mapping[str, Any]) -> Items | None:
         """The items of a line; None if it is not a line of Cursor's agent."""
-        kind = line.get("type")
+        kind = fields.name(line, "type")
         if kind == "tool_call" and isinstance(line.get("tool_call"), Mapping):
             return _tool_call(line)
         if kind == "thinking" and "subtype" in line:

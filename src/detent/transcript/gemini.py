@@ -17,7 +17,7 @@ class Gemini:
 
     def read(self, line: Mapping[str, Any]) -> Items | None:
         """The items of a line; None if it is not a line of Gemini CLI."""
-        kind = line.get("type")
+        kind = fields.name(line, "type")
         if kind == "init" and "session_id" in line:
             known = (fields.name(line, "model"), fields.name(line, "session_id"))
             return [TranscriptItem("session", text=" · ".join(filter(None, known)))]

@@ -6,9 +6,9 @@ from typing import Any
 from detent.transcript import json_fields as fields
 from detent.transcript.edit_diff import PATHS
 from detent.transcript.tool_call import call_items, result_item
-from detent.transcript.transcript_item import Items, TranscriptItem
+from detent.transcript.transcript_item import ItemKind, Items, TranscriptItem
 
-TEXTS = {"text": "message", "reasoning": "thinking"}
+TEXTS: Mapping[str, ItemKind] = {"text": "message", "reasoning": "thinking"}
 
 
 class Opencode:
@@ -23,14 +23,14 @@ class Opencode:
         session = fields.name(line, "sessionID")
         if session is None:
             return None
-        kind, part = line.get("type"), fields.mapping(line, "part")
+        kind, part = fields.name(line, "type"), fields.mapping(line, "part")
         items: list[TranscriptItem] = []
         if session != self._session:
             self._session = session
             items.append(TranscriptItem("session", text=session))
         if kind == "step_start":
             self.turn += 1
-        elif kind in TEXTS and fields.text(part, "text") is not None:
+        elif kind is not None and kind in TEXTS and fields.text(part, "text") is not None:
             text = fields.text(part, "text")
             items.append(TranscriptItem(TEXTS[kind], role="assistant", text=text))
         elif kind == "tool_use":

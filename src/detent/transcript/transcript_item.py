@@ -1,14 +1,14 @@
 """The items of a transcript, and the limits of their texts."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 #: The longest text of one field of an item, in characters; the raw output has the rest.
 MAX_TEXT = 65_536
 #: The longest one-line text of a tool call, and the longest name or id.
 MAX_SUMMARY = 200
 
-KINDS = (
+ItemKind = Literal[
     "message",
     "thinking",
     "tool_call",
@@ -19,13 +19,14 @@ KINDS = (
     "session",
     "note",
     "text",
-)
+]
+KINDS: tuple[str, ...] = get_args(ItemKind)
 
 
 class TranscriptItem(NamedTuple):
     """One item. The parser sets `number`, `turn`, `raw_line` and, if the line has no time, `at`."""
 
-    kind: str
+    kind: ItemKind
     role: str | None = None
     #: What is shown first; for a tool call, its most important argument on one line.
     text: str | None = None

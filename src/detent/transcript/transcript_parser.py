@@ -10,6 +10,7 @@ from copy import deepcopy
 from typing import Any, Protocol
 
 from detent.transcript import json_fields as fields
+from detent.transcript.acp import Acp
 from detent.transcript.claude import Claude
 from detent.transcript.codex import Codex
 from detent.transcript.cursor import Cursor
@@ -45,6 +46,7 @@ FORMATS: Mapping[str, Callable[[], Format]] = {
     "gemini": Gemini,
     "opencode": Opencode,
     "cursor": Cursor,
+    "acp": Acp,
 }
 
 

@@ -16,7 +16,8 @@ from detent.boot_time import since_boot_s
 from detent.engine import Claimed
 from detent.kernel.commands import Report
 from detent.kernel.entities import Job, Task
-from detent.kernel.plan import PlanStep
+from detent.kernel.plan import PlanStep, is_whole_job
+from detent.kernel.traceparent import run_traceparent
 from detent.worker.engine_client import EngineClient
 from detent.worker.run_files import RunFiles
 
@@ -155,6 +156,18 @@ class ActiveRun:
         held.runs[run_id] = self
         if held.stopped is not None:
             self.stop(held.stopped)
+
+    @property
+    def whole_job(self) -> bool:
+        """Whether the run does all the work of its job: its step, if any, is the only one."""
+        return self.step is None or is_whole_job(self.held.job)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace context for what the run starts or submits."""
+        job, exported = self.held.job, self.intent.app.installation().settings.traces_enabled
+        owner = job.task_id or job.id
+        return run_traceparent(job.options, owner, self.run_id, exported=exported)
 
     def start(self) -> None:
         """Note that the execution begins now."""

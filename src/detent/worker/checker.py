@@ -10,17 +10,25 @@ from dataclasses import replace
 from typing import Any
 
 from detent.app.subtasks import derived_id
-from detent.errors import DetentError
+from detent.errors import DetentError, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel.acceptance import is_acceptance
 from detent.kernel.checks import CHECKS, says_accept
+from detent.kernel.commands.review_commands import AddComments
 from detent.kernel.entities import Task
+from detent.kernel.variants import chosen_of, has_variants, number_of
+from detent.operations.comment_threads import threads_of
 from detent.operations.review_diffs import DIFF_FILE
 from detent.redaction import redact_value
+from detent.review.comment_places import place_in
+from detent.review.unified_diff import Diff, parse_diff
 from detent.store.types import Query
+from detent.submission.request import MAX_TITLE
 from detent.submission.subtask import subtask_of_task
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
+from detent.worker.check_comments import CheckedDiff, line_comments
+from detent.worker.critic import has_critic
 from detent.worker.engine_client import EngineClient
 
 #: How much of a diff the payload of a checker has.
@@ -37,8 +45,11 @@ def with_check(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -> c
     task, checker = run.held.task, run.held.job.options.get("checker")
     if task is None or checker is None or not _is_checked(run, task):
         return report
+    parent = _parent(task, client)
+    if chosen_of(parent.options) is not None and parent.id != task.id:
+        return report  # another variant was chosen meanwhile
     try:
-        return replace(report, check=_command(run, task, checker, report, client))
+        return replace(report, check=_command(run, parent, checker, report, client))
     except DetentError as error:
         return _failed(run, checker, error)
 
@@ -50,8 +61,18 @@ def concerns(run: ActiveRun) -> bool:
 
 
 def _is_checked(run: ActiveRun, task: Task) -> bool:
-    """Whether a person reviews the work of this run: not that of a subtask or a plan step."""
-    return task.parent_id is None and run.step is None and not is_acceptance(run.held.job)
+    """Whether its work is reviewed or compared: not that of a plan step or of other subtasks.
+
+    The variants of a task were checked before one was chosen. The chosen work is checked again only
+    where the checker may accept it.
+    """
+    job = run.held.job
+    whole = run.whole_job and (run.step is None or not has_critic(run))
+    if not whole or is_acceptance(job):
+        return False
+    if has_variants(job) and not job.options.get("checker_may_accept"):
+        return False
+    return task.parent_id is None or number_of(task) is not None
 
 
 def _failed(run: ActiveRun, checker: str, error: DetentError) -> c.Report:
@@ -61,9 +82,10 @@ def _failed(run: ActiveRun, checker: str, error: DetentError) -> c.Report:
 
 
 def _command(
-    run: ActiveRun, task: Task, checker: str, report: c.CompleteRun, client: EngineClient
+    run: ActiveRun, parent: Task, checker: str, report: c.CompleteRun, client: EngineClient
 ) -> c.SubmitTask:
-    job = run.held.job
+    job, task = run.held.job, run.held.task
+    assert task is not None, "only the work of a task is checked"
     diff, changes = _changes(run, client)
     payload = {
         "task_id": task.id,
@@ -75,8 +97,9 @@ def _command(
         "truncated": len(changes) > LONGEST_DIFF,
     }
     context = run.intent.app.context(checker, client.actor, lifecycle=task.lifecycle)
-    request = {"intent": checker, "title": f"Check of task {task.id}", "payload": payload}
-    made = subtask_of_task(context, task, derived_id(job.id, "check"), request)
+    context = replace(context, traceparent=run.traceparent)
+    request = {"intent": checker, "title": _title(client, task), "payload": payload}
+    made = subtask_of_task(context, parent, derived_id(job.id, "check"), request)
     checks = {
         "task_id": task.id,
         "job_id": job.id,
@@ -85,6 +108,22 @@ def _command(
         "truncated": payload["truncated"],
     }
     return replace(made, options={**made.options, CHECKS: checks})
+
+
+def _parent(task: Task, client: EngineClient) -> Task:
+    """The task that waits for the check: of a variant, the task whose variant it is."""
+    if number_of(task) is None:
+        return task
+    with client.read() as view:
+        return next(each for each, _ in view.tasks([task.parent_id or ""]))
+
+
+def _title(client: EngineClient, task: Task) -> str:
+    """The title of a check, with that of the checked task."""
+    with client.read() as view:
+        rows = view.page(Query("tasks", {"id": task.id}, limit=1))
+    title = str(rows[0]["title"] or "") if rows else ""
+    return f"Check: {title or task.id}"[:MAX_TITLE]
 
 
 def _changes(run: ActiveRun, client: EngineClient) -> tuple[str | None, str]:
@@ -101,17 +140,67 @@ def _changes(run: ActiveRun, client: EngineClient) -> tuple[str | None, str]:
 
 
 def with_findings(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -> c.CompleteRun:
-    """The report of a checker with its verdict; its findings become evidence of the checked run."""
+    """The report of a checker with its verdict.
+
+    Its findings become evidence of the checked run; those about lines of the diff become comments.
+    """
     checked = run.held.job.options.get(CHECKS)
-    if checked is None or run.step is not None:
+    if checked is None or not run.whole_job:
         return report
     verdict = _verdict(report.result)
     accepted = says_accept(verdict)
+    verdict["line_comments"] = _comment(run, checked, verdict.get("findings"), client)
     content = {"checker": run.intent.name, **verdict, "accept": accepted, "diff": checked["diff"]}
     kept = run.files.keep(FINDINGS, redact_value(content))
     # This replaces a file that the checked run has left under the same name.
     client.execute(c.AttachEvidence(checked["job_id"], checked["run_id"], *kept))
     return replace(report, result={**verdict, "accept": accepted})
+
+
+def _comment(
+    run: ActiveRun, checked: Mapping[str, Any], findings: Any, client: EngineClient
+) -> list[dict[str, Any]]:
+    """Comment on the lines that findings name; for each of them its comment, or why it has none."""
+    found = line_comments(_checked_diff(run, checked, client), findings)
+    if not found.new:
+        return found.notes
+    command = AddComments(checked["task_id"], found.new, check_id=run.held.job.id)
+    try:
+        client.execute(command, run.held.grant)
+    except Refused as refusal:
+        new = {each.id for each in found.new}
+        why = {"no_comment": refusal.message}
+        return [
+            {"finding": each["finding"], **why} if each.get("comment_id") in new else each
+            for each in found.notes
+        ]
+    return found.notes
+
+
+def _checked_diff(run: ActiveRun, checked: Mapping[str, Any], client: EngineClient) -> CheckedDiff:
+    """The checked diff, and the open comments of this checker with their places in it."""
+    now = _parsed_diff(checked["diff"], client)
+    made = CheckedDiff(checked["task_id"], checked["run_id"], checked["diff"] or "", now, {})
+    if now is None:
+        return made
+    with client.read() as view:
+        threads = threads_of(view, checked["task_id"])
+    own = [each for each in threads if each.open and each.author == f"checker:{run.intent.name}"]
+    before = {sha: _parsed_diff(sha, client) for sha in {each.anchor.diff for each in own}}
+    placed = ((place_in(each.anchor, before[each.anchor.diff], now), each) for each in own)
+    return made._replace(
+        known={(place, each.text): each.id for place, each in placed if place is not None}
+    )
+
+
+def _parsed_diff(sha256: str | None, client: EngineClient) -> Diff | None:
+    """The diff with this SHA-256; None if there is none, or if its content was deleted."""
+    if sha256 is None:
+        return None
+    try:
+        return parse_diff(b"".join(client.engine.store.blobs.read(sha256)))
+    except NotFound:
+        return None
 
 
 def _verdict(result: Any) -> dict[str, Any]:
@@ -125,6 +214,17 @@ def _verdict(result: Any) -> dict[str, Any]:
 
 def _parsed(text: Any) -> Any:
     try:
-        return json.loads(text) if isinstance(text, str) else None
+        return _encodable(json.loads(text)) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
+
+
+def _encodable(value: Any) -> Any:
+    """A value of JSON, with a replacement for each half of a surrogate pair that is alone."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_encodable(each) for each in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    return value

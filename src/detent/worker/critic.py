@@ -25,6 +25,11 @@ def critic_of(run: ActiveRun) -> str | None:
     return run.step.critic or declared
 
 
+def has_critic(run: ActiveRun) -> bool:
+    """Whether a critic decides about the plan step of the run."""
+    return (critic_of(run) or run.intent.name) in run.intent.app.critics
+
+
 def require_critic(run: ActiveRun) -> None:
     """Raise Failure, before the run starts, if this worker does not have the critic of the step."""
     name, known = critic_of(run), run.intent.app.critics

@@ -24,7 +24,7 @@ from detent.app.intent import Intent
 from detent.app.intent_options import Declared
 from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
-from detent.errors import DetentError
+from detent.errors import DetentError, Invalid, TooLarge
 from detent.kernel import commands as c
 from detent.kernel.acceptance import conflicts_in, is_acceptance
 from detent.program_log import about
@@ -281,7 +281,7 @@ def resolve(
         run_id,
         intent,
         files(run_id),
-        runner=runners.acceptance if is_acceptance(job) else runners.of(intent),
+        runner=runners.for_job(held, intent),
         payload=held.payload,
         attempt=job.attempt,
     )
@@ -361,10 +361,20 @@ def normalise(run: ActiveRun, report: c.Report | None, client: EngineClient) -> 
     if run.stopped is not None and not _finished_anyway(run, report):
         report = REPORT_OF_STOP[run.stopped](run)
     if isinstance(report, c.CompleteRun):
-        report = with_evidence(run, report, client)
-    if isinstance(report, c.CompleteRun):
-        report = with_check(run, with_findings(run, report, client), client)
+        report = _completed(run, report, client)
     return None if report is None else with_decision(run, report, client)
+
+
+def _completed(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -> c.Report:
+    """The report of a successful run, with its evidence and its check."""
+    try:
+        found = with_evidence(run, report, client)
+        if isinstance(found, c.CompleteRun):
+            found = with_check(run, with_findings(run, found, client), client)
+    except (Invalid, TooLarge, ValueError, TypeError, RecursionError) as error:
+        # A value that cannot be stored.
+        return _failed(run, error)
+    return found
 
 
 def _finished_anyway(run: ActiveRun, report: c.Report | None) -> bool:

@@ -26,7 +26,7 @@ from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.payload import step_payload
-from detent.submission.plan_checks import with_retry_policies
+from detent.submission.plan_checks import with_inherited_fields
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
 from detent.worker.engine_client import EngineClient
@@ -277,7 +277,7 @@ class PlanRun:
             {step.name: step.error or "" for step in steps if step.state == "failed"},
         )
         document = storable(plan_document(self.intent.planner(request)), "the plan")
-        return with_retry_policies(document, self._known_intents(), "plan")
+        return with_inherited_fields(document, self._known_intents(), "plan")
 
     def _known_intents(self) -> dict[str, Mapping[str, Any]]:
         """The intents of this worker, and those that other workers have registered."""

@@ -6,6 +6,7 @@ and does not gather batches of its own. A report that the store cannot take now 
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -109,8 +110,8 @@ class Reporter:
                 again.append(item)
             else:
                 self._call_done(item, result)
-        if awaited:
-            awaited[0][0].get_loop().call_soon_threadsafe(_resolve, awaited)
+        for loop in {future.get_loop() for future, _ in awaited}:
+            _resolve_in(loop, [each for each in awaited if each[0].get_loop() is loop])
         self.delivered()
         self._post_again(again)
 
@@ -142,6 +143,14 @@ class Reporter:
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
         for report in reports:
             self._queue.put(report._replace(posted=self._post(report.ask)))
+
+
+def _resolve_in(
+    loop: asyncio.AbstractEventLoop, awaited: Sequence[tuple["asyncio.Future[Result]", Result]]
+) -> None:
+    # A plain handler can have closed its own loop: then no coroutine awaits the results any more.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_resolve, awaited)
 
 
 def _resolve(awaited: Sequence[tuple["asyncio.Future[Result]", Result]]) -> None:

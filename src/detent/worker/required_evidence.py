@@ -26,7 +26,7 @@ def required_of(run: ActiveRun) -> tuple[str, ...]:
 
 def _requested(run: ActiveRun) -> list[str]:
     """Of the job's options. Plan steps have those of their intents only."""
-    requested = run.held.job.options.get("requires_evidence", ()) if run.step is None else ()
+    requested = run.held.job.options.get("requires_evidence", ()) if run.whole_job else ()
     return [str(each) for each in requested]
 
 

@@ -269,7 +269,10 @@ class RunFiles:
         with os.fdopen(descriptor, "rb") as file:
             if not is_plain(file.fileno()):
                 return None
-            return storable(redact_value(json.loads(file.read())), "result.json")
+            try:
+                return storable(redact_value(json.loads(file.read())), "result.json")
+            except RecursionError:
+                raise ValueError("result.json is nested too deeply") from None
 
 
 def _made(path: str | Path, beneath: int | None = None) -> int:

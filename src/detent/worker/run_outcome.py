@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from detent.app.failures import Failure, Interrupted
-from detent.errors import DetentError
+from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
 from detent.redaction import redact
@@ -56,6 +56,8 @@ def _class_of(error: BaseException) -> FailureClass:
     for kind, failure_class in BY_TYPE:
         if isinstance(error, kind):
             return failure_class
+    if isinstance(error, Refused) and error.code == "storage_quota":
+        return FailureClass.RESOURCE_LIMIT
     if isinstance(error, OSError) and error.errno in BY_ERRNO:
         return FailureClass.NETWORK
     return FailureClass.ERROR

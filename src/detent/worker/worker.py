@@ -17,24 +17,28 @@ from typing import Any
 
 from detent import failpoints
 from detent.app.app import App
-from detent.app.handlers import AgentHandler, FunctionHandler
+from detent.app.handlers import AgentHandler, CommandHandler, FunctionHandler, Handler, RayHandler
 from detent.app.lifecycle_documents import install_all
 from detent.engine.claims import Sessions
 from detent.kernel.commands.limit_commands import EndPause
 from detent.operations.context import Core
+from detent.operations.providers import register_providers
 from detent.store.port import WriteTransaction
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
-from detent.worker import sandbox
+from detent.worker import cgroup, sandbox
 from detent.worker.claimer import Claimer
 from detent.worker.engine_client import WorkerEngineClient
 from detent.worker.executor import Executor
 from detent.worker.heartbeat import Heartbeat
 from detent.worker.lease_guard import LeaseGuard
+from detent.worker.memory_pressure import MemoryPressure
 from detent.worker.output_uploader import OutputUploader
 from detent.worker.pools import IntentPool
 from detent.worker.reporter import Reporter
 from detent.worker.run_files import RunFiles
+from detent.worker.runners import container
 from detent.worker.runners.process_group import Records
+from detent.worker.runners.ray.ray_connection import check_ray
 from detent.worker.watchdog import Watchdog
 from detent.worker.workspaces import Workspaces
 
@@ -95,6 +99,7 @@ class Worker:
         self.uploader = OutputUploader(core.store)
         self.client = WorkerEngineClient(core.engine, self.name, self.reporter)
         self.files = self._run_files()
+        self.memory = MemoryPressure(size, settings.worker_memory_reserve_percent)
         self.executor = Executor(
             self.app,
             self.client,
@@ -134,9 +139,7 @@ class Worker:
         awaited = [
             name
             for name, intent in self.app.intents.items()
-            if isinstance(intent.handler, FunctionHandler)
-            and intent.handler.asynchronous
-            and intent.planner is None
+            if _is_awaited(intent.handler) and intent.planner is None
         ]
         plain = [name for name in self.app.intents if name not in awaited]
         short = [
@@ -147,7 +150,8 @@ class Worker:
         ]
         pools = [IntentPool(self.executor.threads, plain, short)]
         if awaited:
-            pools.append(IntentPool(self.executor.event_loop, awaited, awaited))
+            ahead = [name for name in awaited if not self._is_on_ray(name)]
+            pools.append(IntentPool(self.executor.event_loop, awaited, ahead))
         return pools
 
     def _sessions(self, grace_us: int) -> Sessions | None:
@@ -171,8 +175,10 @@ class Worker:
 
     def _claim_limit(self) -> int:
         """How many jobs may be claimed at most now."""
-        isolation = self.executor.isolation
-        free = MAX_HELD - len(self.held_jobs)
+        isolation, held = self.executor.isolation, len(self.held_jobs)
+        if self.memory.check(held):
+            log.warning("the machine is short of memory: running fewer jobs until it has more")
+        free = (self.memory.slots if self.memory.is_lowered else MAX_HELD) - held
         if isolation.is_active() or free <= 0:
             return 0
         return 1 if isolation.careful else free
@@ -185,6 +191,11 @@ class Worker:
     def start(self) -> None:
         """End orphaned processes, register the worker, and begin to claim."""
         sandbox.check(self.core.settings)
+        cgroup.check(self.core.settings)
+        if self._uses_containers():
+            container.check(self.core.settings)
+        if any(map(self._is_on_ray, self.app.intents)):
+            check_ray()
         self._end_orphans()
         self._end_drain()
         install_all(self.core, self.app.lifecycles.values())
@@ -230,6 +241,7 @@ class Worker:
         self.lease_guard.stop()
         executor.threads.stop()
         executor.event_loop.stop()
+        executor.runners.close()
         self.core.engine.transaction(self._unregister)
         self.core.contexts.clear()
         self._end_drain()
@@ -274,6 +286,7 @@ class Worker:
                 new[name] = row
         if new:
             tx.put_rows("intents", new)
+        register_providers(tx, self.core.providers)
         self._announce(tx)
         return True
 
@@ -295,6 +308,7 @@ class Worker:
             "pid": os.getpid(),
             "seen_at": now,
             "concurrency": self.executor.threads.size,
+            "slots": self.memory.slots,
             "held": len(self.held_jobs),
             "intents": sorted(self.app.intents),
             ARGUMENTS: self._arguments,
@@ -325,8 +339,31 @@ class Worker:
 
     def _end_orphans(self) -> None:
         with self._ending_orphans:
-            for run_id in Records(self.data_dir).end_orphans(self.grace_s):
+            records, parent = Records(self.data_dir), cgroup.parent_of(self.core.settings)
+            if parent is not None:
+                for group in records.orphans():
+                    cgroup.RunCgroup(parent, group.run_id).remove()
+            for run_id in records.end_orphans(self.grace_s):
                 log.warning("terminated the processes of run %s, whose worker was lost", run_id)
+            for run_id in (
+                container.remove_orphans(self.data_dir) if self._uses_containers() else ()
+            ):
+                log.warning("removed the container of run %s, whose worker was lost", run_id)
+
+    def _is_on_ray(self, intent: str) -> bool:
+        return isinstance(self.app.intents[intent].handler, RayHandler)
+
+    def _uses_containers(self) -> bool:
+        """Whether an intent has an image."""
+        handlers = [intent.handler for intent in self.app.intents.values()]
+        programs = [each for each in handlers if isinstance(each, CommandHandler | AgentHandler)]
+        return any(each.program.image is not None for each in programs)
+
+
+def _is_awaited(handler: Handler | None) -> bool:
+    """Whether runs of the handler are awaited on the event loop."""
+    asynchronous = isinstance(handler, FunctionHandler) and handler.asynchronous
+    return asynchronous or isinstance(handler, RayHandler)
 
 
 def _argument_digests(app: App) -> dict[str, str]:

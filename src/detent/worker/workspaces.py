@@ -1,4 +1,6 @@
-"""The workspaces of agents: one directory or git worktree for each task, shared by all its runs.
+"""The workspaces of agents: one directory, git worktree or clone for each task.
+
+All runs of a task share it, except that the attempt after a failed one can have a new one.
 
 `<data_dir>/workspaces/<task>/` contains `work`, which belongs to the agent, and detent's files:
 `workspace.json`, and one marker for each session that is stored on this machine.
@@ -7,45 +9,26 @@
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from detent import private_files
-from detent.app.failures import Failure
 from detent.errors import Invalid
-from detent.kernel.retry import FailureClass
-from detent.submission.options import WorkspaceMode
+from detent.submission.workspace_options import WorkspaceMode
+from detent.worker.git_command import AUTHOR, Within, WorkspaceFailed, git, git_result
 
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
+CLONE = WorkspaceMode.CLONE.value
 WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
-GIT_S = 120.0
-#: Maps a program's argv to the argv that starts it in the sandbox.
-Within = Callable[[Sequence[str]], list[str]]
-#: What a repository could make git run on our behalf: hooks, monitors, programs for signatures.
-HARMLESS = (
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.pager=cat"),
-    *("-c", "core.editor=false"),
-    *("-c", "protocol.ext.allow=never"),
-    *("-c", "log.showSignature=false"),
-    *(word for each in ("", "ssh.", "x509.") for word in ("-c", f"gpg.{each}program=false")),
+#: For a fetch between a clone and its repository: one branch and nothing else.
+FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
+    *("--no-recurse-submodules", "--"),
 )
-#: Objects, and the parents of commits, as they are: nothing is replaced or fetched.
-FIXED = {
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
-#: For a command that needs no remote. Versions of git that fetch missing objects whatever
-#: GIT_NO_LAZY_FETCH says have no transport for that.
-OFFLINE_OPTIONS = ("-c", "credential.helper=")
-OFFLINE = {"GIT_ALLOW_PROTOCOL": ""}
+#: Where a clone pushes to by default: an agent must not push to the repository by mistake.
+NO_PUSH = "remote.origin.pushUrl=pushing-is-disabled"
 #: The form of a diff, whatever the configuration of the repository says.
 DIFF_OPTIONS = (
     *("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"),
@@ -53,12 +36,6 @@ DIFF_OPTIONS = (
     *("--inter-hunk-context=0", "--diff-algorithm=default", "--submodule=short", "-O/dev/null"),
     "--ignore-submodules=none",
 )
-
-
-class WorkspaceFailed(Failure):
-    """The workspace cannot be used as it is: a person must check it."""
-
-    kind = FailureClass.NEEDS_USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +52,18 @@ class Workspace:
     target: str | None = None
     #: The commit against which the last diff was made that is kept as evidence.
     diff_base: str | None = None
+    #: The commit with the work of the last run that did not fail, if such commits are kept.
+    good: str | None = None
+    #: The failed run after which this workspace was made.
+    made_after: str | None = None
 
     @property
     def work(self) -> Path:
         return self.root / WORK
+
+    def is_usable(self, failed_run: str | None) -> bool:
+        """Whether it is complete and was not used by the failed run."""
+        return (self.work / ".git").exists() and failed_run in (None, self.made_after)
 
     # -- sessions --------------------------------------------------------------------------
 
@@ -90,30 +75,11 @@ class Workspace:
 
     # -- size ------------------------------------------------------------------------------
 
-    def used_bytes(self, most: int) -> int:
-        """How much it holds; the count ends soon after `most`."""
-        total, waiting = 0, [self.root]
-        while waiting and total <= most:
-            try:
-                entries = list(os.scandir(waiting.pop()))
-            except OSError:
-                continue  # gone by now
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
-                else:
-                    total += _blocks(entry)
-        return total
-
     def check_quota(self, quota_bytes: int | None) -> None:
-        if quota_bytes is not None and self.used_bytes(quota_bytes) > quota_bytes:
+        if quota_bytes is not None and used_bytes(self.root, quota_bytes) > quota_bytes:
             raise over_quota(self, quota_bytes)
 
     # -- what was changed ------------------------------------------------------------------
-
-    def git_dir(self, environment: Mapping[str, str]) -> Path | None:
-        """The directory of the worktree's repository that git writes to."""
-        return None if self.repo is None else git_dir(Path(self.repo), environment)
 
     @contextmanager
     def staged(
@@ -123,13 +89,13 @@ class Workspace:
         within: Within,
         start: str | None = None,
     ) -> Iterator["Staged | None"]:
-        """The work tree as it is now, new files included; None if there is no worktree.
+        """The work tree as it is now, new files included; None if there is no branch.
 
         The work tree is the agent's, and a filter that it names is a program: `within` the agent's
         own sandbox that has no more rights than the agent. `index` is a file that may be written.
         Changes are shown against `start`; if it is None, against where the work starts now.
         """
-        if self.mode != WORKTREE or self.base is None:
+        if self.repo is None or self.base is None:
             yield None
             return
         private = {**environment, "GIT_INDEX_FILE": str(index)}
@@ -141,9 +107,47 @@ class Workspace:
         finally:
             index.unlink(missing_ok=True)
 
-    def record_diff_base(self, base: str) -> None:
+    def with_diff_base(self, base: str) -> "Workspace":
         """Record the commit against which the diff was made that a person will review."""
-        _noted(replace(self, diff_base=base))
+        return _noted(replace(self, diff_base=base))
+
+    def with_good(self, commit: str) -> "Workspace":
+        """Record the commit at which the attempt after a failure starts."""
+        return _noted(replace(self, good=commit))
+
+    def commit_all(self, message: str, environment: Mapping[str, str], within: Within) -> None:
+        """Commit what the agent has not committed."""
+        private = {**environment, **AUTHOR}
+        git(self.work, ["add", "--all"], private, within)
+        asked = ["diff-index", "--cached", "--quiet", "HEAD", "--"]
+        if git_result(self.work, asked, private, within).returncode != 0:
+            options = ["--quiet", "--no-verify", "--no-gpg-sign"]
+            git(self.work, ["commit", *options, "--message", message], private, within)
+
+    def head(self, environment: Mapping[str, str], within: Within) -> str:
+        return git(self.work, ["rev-parse", "HEAD"], environment, within).decode().strip()
+
+    # -- a clone and its repository --------------------------------------------------------
+
+    def publish(self, commit: str, environment: Mapping[str, str], within: Within) -> None:
+        """Fetch a commit of a clone into the repository, as the branch of the task.
+
+        The repository's own git reads the clone: nothing that the agent has written there, except
+        the objects of the commit, gets into the repository. Repeating it changes nothing.
+        """
+        if self.mode == CLONE:
+            repo, refs = Path(self.repo or ""), f"+{commit}:refs/heads/{self.branch}"
+            git(repo, [*FETCH, str(self.work), refs], environment, within, local=True)
+
+    def update_target(self, environment: Mapping[str, str], within: Within) -> None:
+        """Fetch the branch that a clone started from, as it is now in the repository.
+
+        If that fails, for example because the agent has checked that branch out, the clone keeps
+        its copy. An acceptance reads the branch in the repository.
+        """
+        if self.mode == CLONE and self.target is not None:
+            refs = f"+refs/heads/{self.target}:refs/heads/{self.target}"
+            git_result(self.work, [*FETCH, str(self.repo), refs], environment, within, local=True)
 
     def _start(self, base: str, environment: Mapping[str, str], within: Within) -> str:
         """The commit against which changes are shown.
@@ -151,6 +155,7 @@ class Workspace:
         After the agent has merged the branch that it started from, that branch's own changes are
         not shown.
         """
+        self.update_target(environment, within)
         target = f"refs/heads/{self.target}"
         if self.target is None or not is_known(self.work, target, environment, within):
             return base
@@ -187,6 +192,22 @@ def over_quota(workspace: Workspace, quota_bytes: int) -> WorkspaceFailed:
         f"the workspace {workspace.root} holds more than its quota of "
         f"{quota_bytes // 1_048_576} MB. Clear it, or raise quota_mb, and retry."
     )
+
+
+def used_bytes(root: Path, most: int) -> int:
+    """How much a directory holds; the count ends soon after `most`."""
+    total, waiting = 0, [root]
+    while waiting and total <= most:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue  # gone by now
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            else:
+                total += _blocks(entry)
+    return total
 
 
 def _blocks(entry: "os.DirEntry[str]") -> int:
@@ -233,15 +254,21 @@ class Workspaces:
         private_files.make_directory(made.work)
         return _noted(made)
 
-    def worktree_for(
+    def branch_for(
         self,
         owner: str,
         repo: Path,
         base: str | None,
         environment: Mapping[str, str],
         within: Callable[[Workspace], Within] = lambda _: list,
+        *,
+        mode: str = WORKTREE,
+        failed_run: str | None = None,
     ) -> Workspace:
-        """A work tree of a repository on a branch of its own; the same one every time.
+        """A worktree or clone of a repository, on a branch of its own.
+
+        It is the same one every time, unless `failed_run` has used it: then a new one starts at the
+        last good commit.
 
         An earlier agent may have named programs in the repository's configuration that see each
         file on its way to the work tree: the tree is made and filled `within` the sandbox of the
@@ -249,33 +276,36 @@ class Workspaces:
         sandbox hides the worktrees of other tasks, which `worktree prune` must find.
         """
         found = self.find(owner)
-        if found is not None and (found.work / ".git").exists():
+        if found is not None and found.is_usable(failed_run):
             return found
-        root, branch = self.root(owner), branch_of(owner)
-        shutil.rmtree(root / WORK, ignore_errors=True)  # left by a run that was interrupted
+        root = self.root(owner)
+        shutil.rmtree(root / WORK, ignore_errors=True)  # of a run that failed or was interrupted
         git(repo, ["worktree", "prune"], environment)
         private_files.make_directory(root / WORK)
-        inside = within(Workspace(root, WORKTREE, str(repo), branch))
-        start = _commit(repo, base or "HEAD", environment, inside)
-        known = is_known(repo, f"refs/heads/{branch}", environment, inside)
-        where = [str(root / WORK), branch] if known else ["-b", branch, str(root / WORK), start]
-        git(repo, ["worktree", "add", "--no-checkout", *where], environment, inside)
-        if known:
-            ends = ["merge-base", start, f"refs/heads/{branch}"]
-            start = git(repo, ends, environment, inside).decode().strip()
-        target = started_from(repo, base, environment, inside)
-        made = Workspace(root, WORKTREE, str(repo), branch, start, target)
+        planned = Workspace(root, mode, str(repo), branch_of(owner), made_after=failed_run)
+        inside = within(planned)
+        if found is not None and found.base is not None and failed_run is not None:
+            shutil.rmtree(root / SESSIONS, ignore_errors=True)  # they know other files
+            tip = found.good or found.base
+            made = replace(planned, base=found.base, target=found.target, good=found.good)
+        else:
+            tip, start = _ends(repo, planned, base, environment, inside)
+            target = started_from(repo, base, environment, inside)
+            made = replace(planned, base=start, target=target)
+        _add(made, tip, environment, inside)
         git(made.work, ["reset", "--quiet", "--hard"], environment, inside)
         return _noted(made)
 
     def forget(self, owner: str) -> bool:
-        """Remove it with its session marks; True if it was here. A worktree's branch is kept."""
+        """Remove it with its session marks; True if it was here. Its branch is kept."""
         root = self.root(owner)
         found = self.find(owner)
         if not root.exists():
             return False
         shutil.rmtree(root, ignore_errors=True)
-        if found is not None and found.repo is not None and Path(found.repo).is_dir():
+        if found is None or found.mode != WORKTREE or found.repo is None:
+            return True
+        if Path(found.repo).is_dir():
             environment = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
             git(Path(found.repo), ["worktree", "prune"], environment)
         return True
@@ -334,6 +364,40 @@ def git_dir(repo: Path, environment: Mapping[str, str]) -> Path:
     return Path(os.fsdecode(git(repo, asked, environment).removesuffix(b"\n")))
 
 
+def _ends(
+    repo: Path,
+    planned: Workspace,
+    base: str | None,
+    environment: Mapping[str, str],
+    within: Within,
+) -> tuple[str, str]:
+    """The last and the first commit of a task's branch, which may exist already."""
+    start = _commit(repo, base or "HEAD", environment, within)
+    branch = f"refs/heads/{planned.branch}"
+    if not is_known(repo, branch, environment, within):
+        return start, start
+    common = git(repo, ["merge-base", start, branch], environment, within).decode().strip()
+    return _commit(repo, branch, environment, within), common
+
+
+def _add(workspace: Workspace, tip: str, environment: Mapping[str, str], within: Within) -> None:
+    """Make the worktree or clone, without files, with its branch at `tip`.
+
+    The objects of a clone are copies: a link to a file of the repository could be written to.
+    """
+    repo, work, branch = Path(workspace.repo or ""), workspace.work, str(workspace.branch)
+    if workspace.mode == WORKTREE:
+        asked = ["worktree", "add", "--no-checkout", "-B", branch, str(work), tip]
+        git(repo, asked, environment, within)
+        return
+    options = ["--quiet", "--no-hardlinks", "--no-checkout", "--template=", "--config", NO_PUSH]
+    asked = ["clone", *options, "--", str(repo), str(work)]
+    git(repo, asked, environment, within, local=True)
+    git(work, ["update-ref", f"refs/heads/{branch}", tip], environment, within)
+    git(work, ["symbolic-ref", "HEAD", f"refs/heads/{branch}"], environment, within)
+    workspace.update_target(environment, within)
+
+
 def _commit(repo: Path, name: str, environment: Mapping[str, str], within: Within) -> str:
     asked = ["rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"]
     return git(repo, asked, environment, within).decode().strip()
@@ -358,49 +422,3 @@ def is_known(repo: Path, name: str, environment: Mapping[str, str], within: With
     except WorkspaceFailed:
         return False
     return True
-
-
-def git(
-    where: Path,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    within: Within = list,
-) -> bytes:
-    """The output of git; hooks and monitors of the repository are not executed."""
-    done = git_result(where, arguments, environment, within)
-    if done.returncode != 0:
-        raise WorkspaceFailed(f"git {arguments[0]} failed in {where}: {error_text(done)}")
-    return done.stdout
-
-
-def git_result(
-    where: Path,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    within: Within = list,
-    *,
-    remote: bool = False,
-) -> "subprocess.CompletedProcess[bytes]":
-    """How git ended; hooks and monitors of the repository are not executed.
-
-    Only with `remote` may git connect to a remote.
-    """
-    options = HARMLESS if remote else (*HARMLESS, *OFFLINE_OPTIONS)
-    try:
-        return subprocess.run(
-            within(["git", *options, "-C", str(where), *arguments]),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_S,
-            env={**environment, **FIXED, **({} if remote else OFFLINE)},
-            check=False,
-        )
-    except FileNotFoundError:
-        raise WorkspaceFailed("a worktree needs git, which is not installed here") from None
-    except subprocess.TimeoutExpired:
-        raise WorkspaceFailed(f"git {arguments[0]} took longer than {GIT_S:.0f} s") from None
-
-
-def error_text(done: "subprocess.CompletedProcess[bytes]") -> str:
-    """The end of what git has written about an error."""
-    return done.stderr.decode("utf-8", "replace").strip()[-500:]

@@ -1,4 +1,4 @@
-"""The evidence of a worktree: its diff, and the changed images before and after.
+"""The evidence of a worktree or clone: its diff, and the changed images before and after.
 
 git runs in the agent's sandbox. File names are the agent's: an image whose path cannot be the name
 of evidence is left out, and the diff still contains it.
@@ -12,8 +12,9 @@ from detent.operations.evidence import checked_name
 from detent.operations.review_diffs import DIFF_FILE
 from detent.operations.review_rows import IMAGES_AFTER, IMAGES_BEFORE
 from detent.review.file_kinds import is_image
+from detent.worker.git_command import WorkspaceFailed
 from detent.worker.run_files import DEEPEST, Kept, RunFiles
-from detent.worker.workspaces import Staged, WorkspaceFailed
+from detent.worker.workspaces import Staged
 
 #: The directory of the evidence that contains the images.
 IMAGES = "images"

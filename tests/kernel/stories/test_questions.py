@@ -26,6 +26,18 @@ def test_a_review_task_asks_and_is_answered() -> None:
     assert s.succeed() == "run_succeeded job_completed task_ready"
 
 
+def test_an_answer_is_bound_to_the_version_that_was_seen() -> None:
+    s = running("review")
+    s.suspend("question", "q1", detail=ASKED)
+    seen = s.world.versions["T"]
+    s.do(c.EditTask("T", {"title": "new"}))
+    assert s.refused(c.AnswerTask("T", "left", "q1", seen)).code == "version_conflict"
+    s.do(c.AnswerTask("T", "left", "q1", seen + 1))
+    assert s.answer == "answered"
+    s.do(c.AnswerTask("T", "left", "q1", seen + 1))
+    assert s.answer == "repeated", "the version has changed by the answer itself"
+
+
 def test_an_answer_must_be_one_of_the_options() -> None:
     s = running("review")
     s.suspend("question", detail=ASKED)

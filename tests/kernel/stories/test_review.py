@@ -85,6 +85,15 @@ def test_a_verdict_is_bound_to_what_was_reviewed() -> None:
     assert s.do(c.AcceptTask("T", seen=seen + 1)) == "task_accepted"
 
 
+def test_edits_and_cancels_can_name_the_version_that_was_seen() -> None:
+    s = ready()
+    seen = s.world.versions["T"]
+    s.do(c.EditTask("T", {"title": "new"}, seen=seen))
+    assert s.refused(c.EditTask("T", {}, 5_000_000, seen)).code == "version_conflict"
+    assert s.refused(c.CancelTask("T", seen=seen)).code == "version_conflict"
+    assert s.do(c.CancelTask("T", seen=seen + 1)) == "task_cancelled"
+
+
 def test_exactly_one_verdict_wins() -> None:
     s = ready()
     s.do(c.AcceptTask("T"))

@@ -103,6 +103,12 @@ export async function call<N extends Name>(
   return (await request(url, { method, keepalive, ...body })).json();
 }
 
+/** The name of the provider through which people sign in; null if the gateway has none. */
+export async function signInProvider(): Promise<string | null> {
+  const methods: { oidc: string | null } = await (await request("/api/login/methods")).json();
+  return methods.oidc;
+}
+
 /** Exchange the code of a one-time link for a session's cookie. */
 export async function logIn(code: string): Promise<void> {
   await request("/api/login", {

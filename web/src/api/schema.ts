@@ -22,6 +22,8 @@ export type Acceptance = {
   job_id: string;
   state: string;
   problem: string | null;
+  branch: string | null;
+  commit: string | null;
 };
 
 /** The result of a bulk action on one id; state and version are null if it was deleted. */
@@ -71,6 +73,7 @@ export type AnswerJobBody = {
 export type AnswerTaskBody = {
   answer: unknown;
   question?: string | null;
+  seen?: number | null;
 };
 
 /** The appearance of a kind of state: its shape, its glyph and its two colours. */
@@ -104,6 +107,13 @@ export type BegunRun = {
   held_until: string;
 };
 
+/** The circuit breaker of a service: `closed`, `open` or `half_open`. */
+export type Breaker = {
+  state: string;
+  failures: number;
+  open_until: string | null;
+};
+
 export type CancelJobBody = {
   reason?: string;
 };
@@ -115,6 +125,7 @@ export type CancelManyBody = {
 
 export type CancelTaskBody = {
   reason?: string;
+  seen?: number | null;
 };
 
 /** A file that two diffs of a task leave in different states. */
@@ -126,7 +137,28 @@ export type ChangedFile = {
   binary: boolean;
 };
 
-/** A comment with its replies. A comment without a place in this diff is outdated. */
+/** What the checker of a task has found about the work under review. */
+export type Check = {
+  task_id: string;
+  checker: string;
+  state: string;
+  accept: boolean | null;
+  diff: string | null;
+  result: unknown;
+};
+
+export type ChooseVariantBody = {
+  variant: number | string;
+  seen?: number | null;
+  diff?: string | null;
+};
+
+export type CliLoginBody = {
+  code: string;
+  verifier: string;
+};
+
+/** A comment with its replies. A comment without a place in this diff is outdated. `round` is the round in which it was written; the first one is 1. */
 export type Comment = {
   id: string;
   author: string;
@@ -281,6 +313,7 @@ export type DiffFile = {
   removed: number;
   binary: boolean;
   generated: boolean;
+  generated_kind: "generated" | "lock_file" | "long_lines" | "minified" | "vendored" | null;
   old_mode: string | null;
   new_mode: string | null;
   image: boolean;
@@ -330,7 +363,7 @@ export type Durations = {
   mean_s: number | null;
 };
 
-/** The last diff of an earlier round. */
+/** The last diff of an earlier round. The first round is 1. */
 export type EarlierDiff = {
   round: number;
   run_id: string;
@@ -345,6 +378,7 @@ export type EditTaskBody = {
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   options?: Record<string, unknown> | null;
   max_budget_usd?: number | null;
+  seen?: number | null;
 };
 
 /** The state of the task in the other lifecycle, as an MCP task and as an A2A task. */
@@ -358,7 +392,7 @@ export type EndRunBody = {
   exit_code?: number | null;
   error?: string | null;
   outcome?: "succeeded" | "failed" | "timeout" | "cancelled";
-  error_class?: "network" | "timeout" | "dependency" | "cancelled" | "budget" | "lost" | "rate_limit" | "error" | "resource" | "needs_user";
+  error_class?: "network" | "timeout" | "dependency" | "cancelled" | "budget" | "lost" | "rate_limit" | "error" | "resource" | "needs_user" | "resource_limit";
   result?: unknown;
 };
 
@@ -423,19 +457,27 @@ export type Forked = {
   kept: Array<string>;
 };
 
-/** The health. The verdict is that of the worst reason. */
+/** The health. The verdict is that of the worst reason. `system` has the figures of gateway, store, keeper, workers and queue; `work` has those of the work that people gave it. */
 export type Health = {
   verdict: string;
   reasons: Array<HealthReason>;
   shown: Array<HealthFigure>;
   waiting_for_people: number;
+  system: HealthGroup;
+  work: HealthGroup;
 };
 
 export type HealthFigure = {
   figure: string;
   value: number | null;
-  limit: number;
+  limit: number | null;
   within: boolean;
+};
+
+/** Figures that belong together. The verdict is that of the worst of them. */
+export type HealthGroup = {
+  verdict: string;
+  reasons: Array<HealthReason>;
 };
 
 export type HealthReason = {
@@ -465,7 +507,7 @@ export type Ids = {
   more: boolean;
 };
 
-/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; in each list, the highest priority is first, then the oldest. */
+/** Tasks that wait for a person, questions of jobs without a task and of live runs, and refused submissions; in each list, the highest priority is first, then the oldest. */
 export type Inbox = {
   count: number;
   snoozed: number;
@@ -578,13 +620,14 @@ export type Job = {
 };
 
 export type JobPage = {
-  items: Array<Job>;
+  items: Array<ListedJob>;
   cursor: string | null;
 };
 
-/** An open question of a job without a task; `answer_job` takes its `name` as `question`. */
+/** An open question of a job without a task, or of a run that keeps running (`permission`). `answer_job` takes its `name` as `question`. */
 export type JobQuestion = {
   job_id: string;
+  task_id: string | null;
   name: string;
   kind: string;
   begun_at: string;
@@ -693,13 +736,18 @@ export type Lifecycles = {
   appearances: Record<string, Appearance>;
 };
 
-/** A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds). */
+/** A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds). Of a project also its weight and its quotas. */
 export type Limit = {
   name: string;
   paused: boolean;
   running: number | null;
   rate: number | null;
   per_s: number | null;
+  weight: number | null;
+  submit_rate: number | null;
+  submit_per_s: number | null;
+  stored_bytes: number | null;
+  cost_per_day_usd: number | null;
   in_file: boolean;
   paused_by: string | null;
   paused_at: string | null;
@@ -711,10 +759,83 @@ export type Limits = {
   items: Array<Limit>;
 };
 
+/** A job with the title of its task, which is empty if it has none. */
+export type ListedJob = {
+  id: string;
+  project: string;
+  state: string;
+  state_at: string;
+  intent: string;
+  priority: string;
+  payload: unknown;
+  root_id: string;
+  task_id: string | null;
+  parent_job_id: string | null;
+  queued_at: string;
+  not_before: string;
+  attempt: number;
+  failures: Record<string, number>;
+  lost: number;
+  fence: number;
+  worker: string | null;
+  runs: number;
+  run_id: string | null;
+  cancel_reason: string | null;
+  plan_version: number;
+  replans: number;
+  concurrency_key: string | null;
+  queue_deadline: string | null;
+  job_deadline: string | null;
+  options: Record<string, unknown>;
+  result: unknown;
+  error_class: string | null;
+  error: string | null;
+  created_at: string;
+  ended_at: string | null;
+  version: number;
+  title: string;
+};
+
+/** A run with its task and the title of the task, which is empty if there is none. */
+export type ListedRun = {
+  id: string;
+  job_id: string;
+  state: string;
+  attempt: number;
+  fence: number;
+  worker: string;
+  queued_at: string;
+  step: string | null;
+  started_at: string | null;
+  ended_at: string | null;
+  outcome: string | null;
+  exit_code: number | null;
+  error_class: string | null;
+  error: string | null;
+  session_id: string | null;
+  cost: number;
+  tokens_in: number;
+  tokens_out: number;
+  progress: number | null;
+  note: string | null;
+  reserved: number | null;
+  reason: string | null;
+  task_id: string | null;
+  title: string;
+};
+
 /** Events in order; `cursor` is the position to continue after. */
 export type Log = {
   events: Array<Event>;
   cursor: number;
+};
+
+/** The token of a person's command line. The response is the only copy. */
+export type Login = {
+  token: string;
+  name: string;
+  project: string | null;
+  expires_at: string;
 };
 
 export type LoginBody = {
@@ -748,11 +869,13 @@ export type MarkViewedBody = {
   viewed?: boolean;
 };
 
-/** The caller, from the server's record of its token; a null project means all projects. */
+/** The caller, from the server's record of its token; a null project means all projects. `projects` are those in which the session of a person can continue, null for all together; a token has none. `version` is the release of detent that the gateway runs. */
 export type Me = {
   name: string;
   scopes: Array<string>;
   project: string | null;
+  projects: Array<string | null>;
+  version: string;
 };
 
 export type MigrateLifecycleBody = {
@@ -808,12 +931,68 @@ export type NewWebhook = {
   key: string | null;
 };
 
+/** An intent that is offered to other agents. */
+export type OfferedIntent = {
+  name: string;
+  description: string;
+  arguments: Record<string, unknown>;
+  tasks: string;
+};
+
+export type OfferedIntents = {
+  items: Array<OfferedIntent>;
+};
+
+/** An open question of a task. `answer_task` takes its `name` as `question`. */
+export type OpenQuestion = {
+  key: string;
+  name: string;
+  text: string;
+  options: Array<unknown>;
+  other: boolean;
+  asked_at: string;
+  due_at: string | null;
+};
+
+/** What became of a task: its state, its progress, its questions, and its result or error. */
+export type Outcome = {
+  id: string;
+  project: string;
+  intent: string;
+  state: string;
+  blocked_by: string | null;
+  root_id: string;
+  payload: unknown;
+  tags: Array<string>;
+  created_by: string;
+  created_at: string;
+  state_at: string;
+  ending: string | null;
+  kept_until: string | null;
+  progress: number | null;
+  note: string | null;
+  questions: Array<OpenQuestion>;
+  result: unknown;
+  error_class: string | null;
+  error: string | null;
+  evidence: Array<Evidence>;
+  elsewhere: Elsewhere;
+  version: number;
+};
+
 /** A part of the output of a run; `offset` is where the next part begins. */
 export type Output = {
   run_id: string | null;
   text: string;
   offset: number;
   ended: boolean;
+  times: Array<OutputTime>;
+};
+
+/** When the lines of a part of the output were begun, from this line on (counted from 0). */
+export type OutputTime = {
+  line: number;
+  at: string;
 };
 
 /** The answer to a question; `outcome` is answered, default or expired. */
@@ -832,7 +1011,7 @@ export type OwnBudget = {
   left: number | null;
 };
 
-/** The comment of a reviewer who rejected the work. */
+/** The comment of a reviewer who rejected the work. It ended `round`; the first one is 1. */
 export type OwnComment = {
   round: number;
   comment: string | null;
@@ -897,7 +1076,7 @@ export type OwnReport = {
   outcome: string;
 };
 
-/** A run and its work. A job without a task has no title and no subtasks. */
+/** A run and its work. A job without a task has no title and no subtasks. `round` is the round that it works in; the first one is 1. */
 export type OwnRun = {
   run_id: string;
   job_id: string;
@@ -959,22 +1138,54 @@ export type Problem = {
   legal?: Array<string>;
 };
 
-/** A project with its number of tasks. */
+/** A project with its number of tasks and its weight among projects. */
 export type Project = {
   name: string;
   tasks: number;
+  weight: number;
 };
 
-/** A project with its tasks and jobs counted by state. */
+/** A project with its tasks and jobs counted by state, its limits, and what it has used. */
 export type ProjectCounts = {
   name: string;
   paused: boolean;
   tasks: Record<string, number>;
   jobs: Record<string, number>;
+  limits: Limit;
+  used: ProjectUsage;
+};
+
+/** What a project has used of its quotas; None where nothing is counted without a quota. */
+export type ProjectUsage = {
+  cost_today_usd: number;
+  submissions: number | null;
+  stored_bytes: number | null;
 };
 
 export type Projects = {
   items: Array<Project>;
+};
+
+/** What is known about a provider. `state`: available, limited, open, half_open, unhealthy. */
+export type Provider = {
+  service: string;
+  personal: boolean;
+  state: string;
+  limited_until: string | null;
+  reset_stated: boolean;
+  breaker: Breaker;
+  error: string | null;
+  failed_at: string | null;
+  today: ProviderUsage;
+};
+
+/** Runs that ended today (UTC), with their tokens and cost. */
+export type ProviderUsage = {
+  runs: number;
+  rate_limits: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: number;
 };
 
 /** The ids of the comments and replies that were published. */
@@ -989,6 +1200,8 @@ export type PutResourceBody = {
   labels?: Record<string, string> | null;
   capacity?: number | null;
   healthy?: boolean | null;
+  service?: string | null;
+  personal?: boolean | null;
 };
 
 export type PutScheduleBody = {
@@ -1004,6 +1217,13 @@ export type PutScheduleBody = {
   payload?: unknown;
   options?: Record<string, unknown> | null;
   not_before?: string | null;
+};
+
+export type PutTaskWebhookBody = {
+  url: string;
+  base: string;
+  token?: string | null;
+  authorization?: string | null;
 };
 
 export type PutWebhookBody = {
@@ -1090,6 +1310,11 @@ export type RemovedLifecycle = {
   removed: Array<string>;
 };
 
+export type RemovedUser = {
+  name: string;
+  ended_sessions: number;
+};
+
 export type ReplayWebhookBody = {
   after?: number | null;
   dead?: boolean;
@@ -1123,6 +1348,7 @@ export type Resource = {
   built_in: boolean;
   in_use: number;
   holders: Array<Holder>;
+  provider: Provider | null;
 };
 
 export type Resources = {
@@ -1148,7 +1374,7 @@ export type RetryTaskBody = {
   max_budget_usd?: number | null;
 };
 
-/** What a reviewer needs: what was asked, what it cost, and the diff with its files. */
+/** What a reviewer needs: what was asked, what it cost, and the diff with its files. `rounds` is how often changes were requested: 0 in round 1. */
 export type Review = {
   task_id: string;
   title: string;
@@ -1164,6 +1390,8 @@ export type Review = {
   tokens_out: number;
   duration_ms: number;
   tests: Array<Evidence>;
+  test_counts: TestCounts;
+  check: Check | null;
   result: unknown;
   diff: ReviewedDiff | null;
   earlier: Array<EarlierDiff>;
@@ -1274,7 +1502,7 @@ export type RunManyBody = {
 
 /** A page of runs. It may have fewer rows than `limit`; `cursor` is null on the last page. */
 export type RunPage = {
-  items: Array<Run>;
+  items: Array<ListedRun>;
   cursor: string | null;
 };
 
@@ -1360,6 +1588,18 @@ export type Sessions = {
   items: Array<Session>;
 };
 
+export type SetProjectQuotaBody = {
+  weight?: number | null;
+  running?: number | null;
+  rate?: number | null;
+  per_s?: number | null;
+  submit_rate?: number | null;
+  submit_per_s?: number | null;
+  stored_bytes?: number | null;
+  cost_per_day_usd?: number | null;
+  clear?: Array<string>;
+};
+
 export type SetStateBody = {
   value?: unknown;
 };
@@ -1367,6 +1607,11 @@ export type SetStateBody = {
 export type SetTaskStateBody = {
   state: string;
   reason?: string;
+};
+
+/** How people can sign in: `oidc` is the label of the provider, or null if there is none. */
+export type SignInMethods = {
+  oidc: string | null;
 };
 
 export type SignalJobBody = {
@@ -1406,7 +1651,7 @@ export type Span = {
   p50_s: number | null;
   p95_s: number | null;
   queue_p50_s: number | null;
-  queue_max_s: number | null;
+  queue_p95_s: number | null;
   cost: number;
 };
 
@@ -1521,6 +1766,10 @@ export type Suggestion = {
   command: string;
 };
 
+export type SwitchProjectBody = {
+  project?: string | null;
+};
+
 /** A task with its payload and state. */
 export type Task = {
   id: string;
@@ -1597,8 +1846,25 @@ export type TaskThen = {
   jobs: Array<Record<string, unknown>>;
 };
 
+/** A webhook of one task, without its secrets. */
+export type TaskWebhook = {
+  name: string;
+  task_id: string;
+  url: string;
+};
+
+export type TaskWebhooks = {
+  items: Array<TaskWebhook>;
+};
+
 export type Tasks = {
   items: Array<Task>;
+};
+
+/** Counts in the newest test-results.json of the last round; null if it has none. */
+export type TestCounts = {
+  passed: number | null;
+  failed: number | null;
 };
 
 /** The limit of a figure for ok, and for degraded. */
@@ -1674,6 +1940,82 @@ export type Usage = {
   warned: boolean;
 };
 
+/** A person who has signed in through the provider, with the roles that the settings give. */
+export type User = {
+  name: string;
+  groups: Array<string>;
+  roles: Array<string>;
+  sessions: number;
+  created_at: string;
+  signed_in_at: string;
+};
+
+export type Users = {
+  items: Array<User>;
+};
+
+/** One variant: how it ended, and what its work cost and left. */
+export type Variant = {
+  number: number;
+  task_id: string;
+  intent: string;
+  state: string;
+  error: string | null;
+  live: boolean;
+  choosable: boolean;
+  chosen: boolean;
+  passes: boolean | null;
+  diff: VariantDiff | null;
+  tests: VariantTests;
+  check: VariantCheck | null;
+  cost_usd: number;
+  tokens_in: number;
+  tokens_out: number;
+  duration_ms: number;
+};
+
+/** The check of a variant by its checker; `accept` is null until it has ended. */
+export type VariantCheck = {
+  task_id: string;
+  checker: string;
+  state: string;
+  accept: boolean | null;
+  cost_usd: number;
+};
+
+/** The diff of a variant: its SHA-256, the run that left it, and its size. */
+export type VariantDiff = {
+  sha256: string;
+  run_id: string;
+  size: number;
+  files: number | null;
+  added: number | null;
+  removed: number | null;
+};
+
+/** The test results of a variant; the counts are null if no evidence has them. */
+export type VariantTests = {
+  evidence: Array<Evidence>;
+  passed: number | null;
+  failed: number | null;
+};
+
+/** The variants of a task, by number, and which of them was chosen. */
+export type Variants = {
+  task_id: string;
+  title: string;
+  state: string;
+  lifecycle: string;
+  version: number;
+  wanted: number;
+  choose: "cheapest_passing" | "first_passing" | "person";
+  chosen: number | null;
+  waits_for_choice: boolean;
+  budget_usd: number | null;
+  cost_usd: number;
+  variants: Array<Variant>;
+};
+
 /** The files of the diff that the caller has viewed. */
 export type Viewed = {
   diff: string;
@@ -1731,6 +2073,7 @@ export type Worker = {
   alive: boolean;
   draining: boolean;
   concurrency: number | null;
+  slots: number | null;
   intents: Array<string>;
   running: Array<Held>;
 };
@@ -1752,6 +2095,7 @@ export interface Operations {
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
   cancel_many: { takes: object & (CancelManyBody); answers: ActedOn };
   cancel_task: { takes: { task_id: string } & (CancelTaskBody); answers: Moved };
+  choose_variant: { takes: { task_id: string } & (ChooseVariantBody); answers: Moved };
   counts: { takes: { project?: string }; answers: Counts };
   create_login_code: { takes: object; answers: LoginCode };
   create_project: { takes: object & (CreateProjectBody); answers: Project };
@@ -1762,6 +2106,7 @@ export interface Operations {
   delete_resource: { takes: { name: string }; answers: Removed };
   delete_schedule: { takes: { name: string }; answers: Removed };
   delete_task: { takes: { task_id: string }; answers: Deleted };
+  delete_task_webhook: { takes: { task_id: string; name: string }; answers: Removed };
   delete_webhook: { takes: { name: string }; answers: Removed };
   dismiss_many: { takes: object & (DismissManyBody); answers: ActedOn };
   dismiss_task: { takes: { task_id: string } & (DismissTaskBody); answers: Moved };
@@ -1790,14 +2135,17 @@ export interface Operations {
   list_jobs: { takes: { state?: string; project?: string; intent?: string; task_id?: string; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "rank" | "-rank" | "id" | "-id"; cursor?: string; limit?: number }; answers: JobPage };
   list_lifecycles: { takes: { counts?: boolean }; answers: Lifecycles };
   list_limits: { takes: { position?: number; time?: string }; answers: Limits };
+  list_offered_intents: { takes: object; answers: OfferedIntents };
   list_projects: { takes: object; answers: Projects };
   list_refused: { takes: object; answers: RefusedRows };
   list_resources: { takes: object; answers: Resources };
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
   list_sessions: { takes: object; answers: Sessions };
-  list_tasks: { takes: { state?: string; lifecycle?: string; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
+  list_task_webhooks: { takes: { task_id: string }; answers: TaskWebhooks };
+  list_tasks: { takes: { state?: string; lifecycle?: string; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; own?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
   list_tokens: { takes: object; answers: Tokens };
+  list_users: { takes: object; answers: Users };
   list_webhooks: { takes: object; answers: Webhooks };
   list_workers: { takes: object; answers: Workers };
   mark_viewed: { takes: { task_id: string } & (MarkViewedBody); answers: Viewed };
@@ -1815,14 +2163,17 @@ export interface Operations {
   publish_drafts: { takes: { task_id: string }; answers: PublishedDrafts };
   put_resource: { takes: { name: string } & (PutResourceBody); answers: Resource };
   put_schedule: { takes: { name: string } & (PutScheduleBody); answers: Schedule };
+  put_task_webhook: { takes: { task_id: string; name: string } & (PutTaskWebhookBody); answers: TaskWebhook };
   put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
   reject_many: { takes: object & (RejectManyBody); answers: ActedOn };
   reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
   remove_lifecycle: { takes: { name: string }; answers: RemovedLifecycle };
+  remove_user: { takes: { name: string }; answers: RemovedUser };
   reopen_comment: { takes: { task_id: string; comment_id: string }; answers: Commented };
   replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
   reply_to_comment: { takes: { task_id: string; comment_id: string } & (ReplyToCommentBody); answers: Commented };
   request_changes: { takes: { task_id: string } & (RequestChangesBody); answers: Moved };
+  reset_resource: { takes: { name: string }; answers: Resource };
   resolve_comment: { takes: { task_id: string; comment_id: string }; answers: Commented };
   resume: { takes: object & (ResumeBody); answers: Limit };
   resume_many: { takes: object & (ResumeManyBody); answers: ActedOn };
@@ -1844,6 +2195,7 @@ export interface Operations {
   save_draft: { takes: { task_id: string; draft_id: string } & (SaveDraftBody); answers: SavedDraft };
   send_event: { takes: { task_id: string } & (SendEventBody); answers: Moved };
   send_event_to_many: { takes: object & (SendEventToManyBody); answers: ActedOn };
+  set_project_quota: { takes: { name: string } & (SetProjectQuotaBody); answers: Limit };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
   set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
   show_job: { takes: { job_id: string }; answers: Job };
@@ -1851,7 +2203,7 @@ export interface Operations {
   show_lifecycle_document: { takes: { name: string }; answers: LifecycleDocument };
   show_me: { takes: object; answers: Me };
   show_project: { takes: { name: string }; answers: ProjectCounts };
-  show_run: { takes: { run_id: string }; answers: Run };
+  show_run: { takes: { run_id: string }; answers: ListedRun };
   show_state: { takes: object; answers: StateValues };
   show_task: { takes: { task_id: string }; answers: Task };
   signal_job: { takes: { job_id: string } & (SignalJobBody); answers: Moved };
@@ -1865,6 +2217,7 @@ export interface Operations {
   submit_task: { takes: object & (SubmitTaskBody); answers: Submitted };
   submit_tasks: { takes: object & (Array<SubmitTaskBody>); answers: SubmittedMany };
   subtasks: { takes: { task_id: string }; answers: Tasks };
+  switch_project: { takes: object & (SwitchProjectBody); answers: Me };
   task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
   task_comments: { takes: { task_id: string; diff?: string }; answers: Comments };
   task_costs: { takes: { task_id: string }; answers: Costs };
@@ -1872,12 +2225,14 @@ export interface Operations {
   task_evidence: { takes: { task_id: string }; answers: EvidenceList };
   task_jobs: { takes: { task_id: string }; answers: Jobs };
   task_logs: { takes: { task_id: string; offset?: number }; answers: Output };
+  task_outcome: { takes: { task_id: string; own?: boolean }; answers: Outcome };
   task_runs: { takes: { task_id: string }; answers: Runs };
   task_steps: { takes: { task_id: string }; answers: Steps };
   trigger_schedule: { takes: { name: string }; answers: Triggered };
   try_webhook: { takes: { name: string }; answers: TriedWebhook };
   undrain_resource: { takes: { name: string }; answers: Resource };
   undrain_worker: { takes: { name: string }; answers: Drained };
+  variants: { takes: { task_id: string }; answers: Variants };
   why: { takes: { task_id: string }; answers: Why };
 }
 
@@ -1894,6 +2249,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
   cancel_many: ["POST", "/api/many/cancel"],
   cancel_task: ["POST", "/api/tasks/{task_id}/cancel"],
+  choose_variant: ["POST", "/api/tasks/{task_id}/choose"],
   counts: ["GET", "/api/counts"],
   create_login_code: ["POST", "/api/login/codes"],
   create_project: ["POST", "/api/projects"],
@@ -1904,6 +2260,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   delete_resource: ["DELETE", "/api/resources/{name}"],
   delete_schedule: ["DELETE", "/api/schedules/{name}"],
   delete_task: ["DELETE", "/api/tasks/{task_id}"],
+  delete_task_webhook: ["DELETE", "/api/tasks/{task_id}/webhooks/{name}"],
   delete_webhook: ["DELETE", "/api/webhooks/{name}"],
   dismiss_many: ["POST", "/api/many/dismiss"],
   dismiss_task: ["POST", "/api/tasks/{task_id}/dismiss"],
@@ -1932,14 +2289,17 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_jobs: ["GET", "/api/jobs"],
   list_lifecycles: ["GET", "/api/lifecycles"],
   list_limits: ["GET", "/api/limits"],
+  list_offered_intents: ["GET", "/api/offered-intents"],
   list_projects: ["GET", "/api/projects"],
   list_refused: ["GET", "/api/intake"],
   list_resources: ["GET", "/api/resources"],
   list_runs: ["GET", "/api/runs"],
   list_schedules: ["GET", "/api/schedules"],
   list_sessions: ["GET", "/api/sessions"],
+  list_task_webhooks: ["GET", "/api/tasks/{task_id}/webhooks"],
   list_tasks: ["GET", "/api/tasks"],
   list_tokens: ["GET", "/api/tokens"],
+  list_users: ["GET", "/api/users"],
   list_webhooks: ["GET", "/api/webhooks"],
   list_workers: ["GET", "/api/workers"],
   mark_viewed: ["PUT", "/api/tasks/{task_id}/review/viewed"],
@@ -1957,14 +2317,17 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   publish_drafts: ["POST", "/api/tasks/{task_id}/publish-drafts"],
   put_resource: ["PUT", "/api/resources/{name}"],
   put_schedule: ["PUT", "/api/schedules/{name}"],
+  put_task_webhook: ["PUT", "/api/tasks/{task_id}/webhooks/{name}"],
   put_webhook: ["PUT", "/api/webhooks/{name}"],
   reject_many: ["POST", "/api/many/reject"],
   reject_task: ["POST", "/api/tasks/{task_id}/reject"],
   remove_lifecycle: ["DELETE", "/api/lifecycles/{name}"],
+  remove_user: ["DELETE", "/api/users/{name}"],
   reopen_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/reopen"],
   replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
   reply_to_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/replies"],
   request_changes: ["POST", "/api/tasks/{task_id}/request-changes"],
+  reset_resource: ["POST", "/api/resources/{name}/reset"],
   resolve_comment: ["POST", "/api/tasks/{task_id}/comments/{comment_id}/resolve"],
   resume: ["POST", "/api/resume"],
   resume_many: ["POST", "/api/many/resume"],
@@ -1986,6 +2349,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   save_draft: ["PUT", "/api/tasks/{task_id}/drafts/{draft_id}"],
   send_event: ["POST", "/api/tasks/{task_id}/events"],
   send_event_to_many: ["POST", "/api/many/events"],
+  set_project_quota: ["POST", "/api/projects/{name}/quota"],
   set_state: ["PUT", "/api/state/{name}"],
   set_task_state: ["POST", "/api/tasks/{task_id}/state"],
   show_job: ["GET", "/api/jobs/{job_id}"],
@@ -2007,6 +2371,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   submit_task: ["POST", "/api/tasks"],
   submit_tasks: ["POST", "/api/bulk"],
   subtasks: ["GET", "/api/tasks/{task_id}/subtasks"],
+  switch_project: ["POST", "/api/me/project"],
   task_at: ["GET", "/api/tasks/{task_id}/at"],
   task_comments: ["GET", "/api/tasks/{task_id}/comments"],
   task_costs: ["GET", "/api/tasks/{task_id}/costs"],
@@ -2014,11 +2379,13 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   task_evidence: ["GET", "/api/tasks/{task_id}/evidence"],
   task_jobs: ["GET", "/api/tasks/{task_id}/jobs"],
   task_logs: ["GET", "/api/tasks/{task_id}/logs"],
+  task_outcome: ["GET", "/api/tasks/{task_id}/outcome"],
   task_runs: ["GET", "/api/tasks/{task_id}/runs"],
   task_steps: ["GET", "/api/tasks/{task_id}/steps"],
   trigger_schedule: ["POST", "/api/schedules/{name}/trigger"],
   try_webhook: ["POST", "/api/webhooks/{name}/test"],
   undrain_resource: ["POST", "/api/resources/{name}/undrain"],
   undrain_worker: ["POST", "/api/workers/{name}/undrain"],
+  variants: ["GET", "/api/tasks/{task_id}/variants"],
   why: ["GET", "/api/tasks/{task_id}/why"],
 };

@@ -1,8 +1,9 @@
-// Who has access: the browser sessions, which can be ended, and the tokens, which can be revoked.
+// Who has access: the browser sessions, which can be ended, the people who signed in through a
+// provider, and the tokens, which can be revoked.
 import { type ReactNode, useState } from "react";
 import type { Problem } from "../api/call";
 import { useRead, useVerb } from "../api/hooks";
-import type { Session, Token } from "../api/schema";
+import type { Me, Session, Token, User } from "../api/schema";
 import { plain } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Command, Loading, Trouble } from "../ui/notes";
@@ -18,9 +19,86 @@ export default function Access() {
   return (
     <>
       <h1>Access</h1>
+      {me && me.projects.length > 0 && <Person me={me} />}
       <Sessions />
+      {me?.scopes.includes("admin") && <Users />}
       {me?.scopes.includes("admin") && <Tokens />}
     </>
+  );
+}
+
+/** The person who is signed in, and the project in which the session acts. */
+function Person({ me }: { me: Me }) {
+  const change = useVerb("switch_project", { onSuccess: () => location.reload(), onError });
+  return (
+    <section aria-labelledby="person-title">
+      <h2 id="person-title">{plain(me.name)}</h2>
+      <p className="note">Scopes: {me.scopes.join(", ") || "none"}</p>
+      <label className="row">
+        Project{" "}
+        <select
+          className="input"
+          value={me.project ?? ""}
+          disabled={change.isPending || me.projects.length < 2}
+          onChange={(event) => change.mutate({ project: event.target.value || null })}
+        >
+          {me.projects.map((each) => (
+            <option key={each ?? ""} value={each ?? ""}>
+              {each ? plain(each) : "all projects"}
+            </option>
+          ))}
+        </select>
+      </label>
+    </section>
+  );
+}
+
+function Users() {
+  const users = useRead("list_users", {}, { everyMs: EVERY_MS });
+  if (!users.data?.items.length) return null;
+  return (
+    <section aria-labelledby="users-title">
+      <h2 id="users-title">Users</h2>
+      <p className="note">
+        People who have signed in through the provider. The setting <code>oidc.roles</code> of the
+        gateway decides about their roles.
+      </p>
+      <Table name="Users" columns={["Name", "Roles", "Groups", "Sessions", "Signed in"]}>
+        {users.data.items.map((each) => (
+          <UserLine key={each.name} user={each} />
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+function UserLine({ user }: { user: User }) {
+  const done = () => say(`Removed: ${plain(user.name)}`);
+  const remove = useVerb("remove_user", { onSuccess: done, onError });
+  return (
+    <tr data-id={user.name}>
+      <td>
+        <strong>{plain(user.name)}</strong>
+      </td>
+      <td>{user.roles.map(plain).join(", ") || "none"}</td>
+      <td>{user.groups.map(plain).join(", ")}</td>
+      <td>{user.sessions}</td>
+      <td>
+        <When at={user.signed_in_at} />
+      </td>
+      <td>
+        <span className="row end">
+          <button
+            type="button"
+            className="button small"
+            disabled={remove.isPending}
+            onClick={() => remove.mutate({ name: user.name })}
+          >
+            Remove
+          </button>
+        </span>
+      </td>
+    </tr>
   );
 }
 
@@ -53,15 +131,15 @@ function SessionLine({ session }: { session: Session }) {
         <code className="mono">{session.id}</code>{" "}
         {session.current && <Mark look="good">this browser</Mark>}
       </td>
-      <td>{plain(session.token)}</td>
-      <td>{session.project ? plain(session.project) : "all"}</td>
-      <td>
+      <td data-name="Token">{plain(session.token)}</td>
+      <td data-name="Project">{session.project ? plain(session.project) : "all"}</td>
+      <td data-name="Signed in">
         <When at={session.created_at} />
       </td>
-      <td>
+      <td data-name="Ends">
         <When at={session.expires_at} />
       </td>
-      <td>
+      <td className="acts">
         <span className="row end">
           <button
             type="button"
@@ -105,13 +183,13 @@ function TokenLine({ token }: { token: Token }) {
       <td>
         <strong>{plain(token.name)}</strong>
       </td>
-      <td>{token.scopes.join(", ")}</td>
-      <td>{token.project ? plain(token.project) : "all"}</td>
-      <td>
+      <td data-name="Scopes">{token.scopes.join(", ")}</td>
+      <td data-name="Project">{token.project ? plain(token.project) : "all"}</td>
+      <td data-name="Created">
         <When at={token.created_at} />
       </td>
-      <td>{token.expires_at ? <When at={token.expires_at} /> : "never"}</td>
-      <td>
+      <td data-name="Expires">{token.expires_at ? <When at={token.expires_at} /> : "never"}</td>
+      <td className="acts">
         <span className="row end">
           <button type="button" className="button small" onClick={() => setAsked(true)}>
             Revoke
@@ -144,7 +222,7 @@ interface TableProps {
 function Table({ name, columns, children }: TableProps) {
   return (
     <div className="scroll">
-      <table className="list" aria-label={name}>
+      <table className="list stacking no-choice" aria-label={name}>
         <thead>
           <tr>
             {columns.map((column) => (

@@ -56,9 +56,10 @@ export default function Charts({ hours }: { hours: number }) {
           kind="lines"
           times={times}
           say={seconds}
+          marks={threshold(series.data, "queue_delay_s", seconds)}
           lines={[
             { name: "p50", look: "active", values: of((span) => span.queue_p50_s) },
-            { name: "max", look: "attention", values: of((span) => span.queue_max_s) },
+            { name: "p95", look: "attention", values: of((span) => span.queue_p95_s) },
           ]}
         />
         <Chart
@@ -66,7 +67,7 @@ export default function Charts({ hours }: { hours: number }) {
           kind="lines"
           times={times}
           say={seconds}
-          marks={threshold(series.data, "mean_duration_s", seconds)}
+          marks={threshold(series.data, "p95_duration_s", seconds)}
           lines={[
             { name: "p50", look: "active", values: of((span) => span.p50_s) },
             { name: "p95", look: "attention", values: of((span) => span.p95_s) },

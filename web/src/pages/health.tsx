@@ -1,10 +1,9 @@
 // The health page: the verdict with its reasons, and charts of the last days.
 import { lazy, Suspense } from "react";
 import { useFresh, useRead } from "../api/hooks";
-import type { Health } from "../api/schema";
+import type { Health, HealthGroup } from "../api/schema";
 import { Link, useSearch } from "../router";
 import { plain, words } from "../text";
-import { duration } from "../time";
 import { Loading, Trouble } from "../ui/notes";
 import { Mark, Shape } from "../ui/state";
 import { useTables } from "../ui/tables";
@@ -63,41 +62,48 @@ function Verdict({ health }: { health: Health }) {
         <Shape name={shape} />
         {health.verdict}
       </p>
-      <ul className="reasons">
-        {health.reasons.map((reason) => (
-          <li key={reason.figure}>
-            <Mark look={LOOKS[reason.verdict] ?? "ended"}>{reason.verdict}</Mark>
-            <span>{plain(reason.text)}</span>
-          </li>
-        ))}
-      </ul>
-      <dl className="facts">
-        {health.shown.map((figure) => (
-          <div key={figure.figure}>
-            <dt>{words(figure.figure.replace(/_(ms|s)$/, ""))}</dt>
-            <dd>
-              {value(figure.figure, figure.value)}{" "}
-              <span className="faint">
-                {figure.within ? "within" : "over"} the limit of{" "}
-                {value(figure.figure, figure.limit)}
-              </span>
-            </dd>
-          </div>
-        ))}
-        <div>
-          <dt>questions and reviews</dt>
-          <dd>
-            <Link to="/">{health.waiting_for_people.toLocaleString("en")} waiting</Link>
-          </dd>
-        </div>
-      </dl>
+      <p className="faint">
+        The worst of success rate, queue and blocked tasks. The parts of the system are judged
+        separately from your work.
+      </p>
+      <div className="health-groups">
+        <Group name="System" group={health.system} />
+        <Group name="Your work" group={health.work} />
+      </div>
     </section>
   );
 }
 
-function value(figure: string, given: number | null): string {
-  if (given === null) return "none yet";
-  if (figure.endsWith("_ms")) return duration(given);
-  if (figure.includes("duration") || figure.endsWith("_s")) return duration(given * 1_000);
-  return given.toLocaleString("en");
+/** Where a figure can be looked into. */
+const PAGES: Record<string, string> = {
+  waiting_for_people: "/",
+  failures: "/runs?state=failed",
+  blocked: "/board",
+  workers: "/workers",
+  queue: "/jobs?state=queued",
+};
+
+function Group({ name, group }: { name: string; group: HealthGroup }) {
+  return (
+    <section aria-label={name}>
+      <h2>
+        {name} <Mark look={LOOKS[group.verdict] ?? "ended"}>{group.verdict}</Mark>
+      </h2>
+      <dl className="health-figures">
+        {group.reasons.map(({ figure, verdict, text }) => (
+          <div key={figure}>
+            <dt>
+              {PAGES[figure] ? <Link to={PAGES[figure]}>{words(figure)}</Link> : words(figure)}
+            </dt>
+            <dd>
+              <Mark look={LOOKS[verdict] ?? "ended"} quiet>
+                {verdict}
+              </Mark>{" "}
+              {plain(text)}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
 }

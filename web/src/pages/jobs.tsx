@@ -1,7 +1,7 @@
 // All jobs: sorted, filtered and paged by the server; many can be retried or cancelled together.
 import { useState } from "react";
 import { useFresh, useRead } from "../api/hooks";
-import type { Job } from "../api/schema";
+import type { Job, ListedJob } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
 import { plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
@@ -10,9 +10,10 @@ import { Command, Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
+import { TaskLink } from "../ui/task_link";
 import { When } from "../ui/when";
 
-const COLUMNS: ColumnOf<Job>[] = [
+const COLUMNS: ColumnOf<ListedJob>[] = [
   {
     name: "Job",
     sort: "id",
@@ -22,25 +23,20 @@ const COLUMNS: ColumnOf<Job>[] = [
       </Link>
     ),
   },
+  { name: "Task", cell: (job) => <TaskLink id={job.task_id} title={job.title} /> },
   { name: "State", cell: (job) => <StateMark table="job" state={job.state} quiet /> },
   { name: "Intent", cell: (job) => plain(job.intent) },
-  { name: "Priority", cell: (job) => job.priority },
+  { name: "Priority", spare: true, cell: (job) => job.priority },
   { name: "Project", cell: (job) => plain(job.project) },
-  {
-    name: "Task",
-    cell: (job) =>
-      job.task_id ? (
-        <Link className="mono" to={linkTo.task(job.task_id)}>
-          {shortId(job.task_id)}
-        </Link>
-      ) : (
-        <span className="faint">no task</span>
-      ),
-  },
-  { name: "Attempt", end: true, cell: (job) => job.attempt },
-  { name: "Worker", cell: (job) => job.worker && plain(job.worker) },
+  { name: "Attempt", end: true, spare: true, cell: (job) => job.attempt },
+  { name: "Worker", spare: true, cell: (job) => job.worker && plain(job.worker) },
   { name: "Created", sort: "created_at", cell: (job) => <When at={job.created_at} /> },
-  { name: "In state since", sort: "state_at", cell: (job) => <When at={job.state_at} /> },
+  {
+    name: "In state since",
+    sort: "state_at",
+    spare: true,
+    cell: (job) => <When at={job.state_at} />,
+  },
   { name: "Error", wide: true, cell: (job) => job.error && plain(job.error) },
 ];
 
@@ -67,7 +63,7 @@ export default function Jobs() {
         <h1>Jobs</h1>
         <Filters
           fields={[
-            { key: "search", name: "text" },
+            { key: "search", name: "title, id or error" },
             { key: "state", choices: table.states },
             { key: "project", choices: projects.data?.items.map((each) => each.name) },
             { key: "intent", choices: intents.data?.items.map((each) => each.name) },

@@ -4,6 +4,7 @@ import { useRead, useVerb } from "../api/hooks";
 import type { KnownIntent } from "../api/schema";
 import { go, linkTo, useSearch } from "../router";
 import { plain } from "../text";
+import { BudgetField } from "../ui/budget_field";
 import { IntentSelect, intentNamed } from "../ui/intent_select";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { PayloadForm, useTyped } from "../ui/payload_form";
@@ -139,17 +140,7 @@ function Form({ intent }: { intent: KnownIntent }) {
             ))}
           </select>
         </label>
-        <label className="field">
-          <span>Budget in dollars (optional)</span>
-          <input
-            className="input"
-            type="number"
-            min={0.01}
-            step="any"
-            value={budget}
-            onChange={(event) => setBudget(event.target.value)}
-          />
-        </label>
+        <BudgetField label="Budget in dollars (optional)" value={budget} onChange={setBudget} />
       </div>
       {submit.error && <Trouble problem={submit.error} />}
       <div className="row">

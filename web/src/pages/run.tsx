@@ -14,7 +14,8 @@ export default function RunPage({ id }: { id: string }) {
   useFresh(["show_run", "run_evidence"], (event) => event.subject === id, 400);
   if (run.error && !run.data) return <Trouble problem={run.error} again={run.refetch} />;
   if (!run.data || run.data.id !== id) return <Loading what="the run" />;
-  const { started_at, ended_at, worker, attempt, cost, error, exit_code } = run.data;
+  const { started_at, ended_at, worker, attempt, cost, error, exit_code, task_id, title } =
+    run.data;
   return (
     <>
       <header className="task-head">
@@ -40,6 +41,7 @@ export default function RunPage({ id }: { id: string }) {
           {exit_code !== null && <span>exit code {exit_code}</span>}
           {cost > 0 && <span>{dollars(cost)}</span>}
           {run.data.step && <span>step {plain(run.data.step)}</span>}
+          {task_id && <Link to={linkTo.task(task_id)}>{plain(title) || "Open its task"}</Link>}
           <Link to={linkTo.job(run.data.job_id)}>Open its job</Link>
           <code className="mono faint">{plain(id)}</code>
         </p>
@@ -52,7 +54,7 @@ export default function RunPage({ id }: { id: string }) {
         </>
       )}
       <h2>Output</h2>
-      <RunLog run={run.data} />
+      <RunLog key={id} run={run.data} />
       <h2>Evidence</h2>
       {evidence.data && <Evidence items={evidence.data.items} />}
     </>

@@ -1,7 +1,7 @@
 // All runs: every attempt, sorted, filtered and paged by the server.
 import { useState } from "react";
 import { useFresh, useRead } from "../api/hooks";
-import type { Run } from "../api/schema";
+import type { ListedRun, Run } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
 import { dollars, plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
@@ -10,9 +10,10 @@ import { Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { RunMark } from "../ui/state";
 import { useTable } from "../ui/tables";
+import { TaskLink } from "../ui/task_link";
 import { Took, When } from "../ui/when";
 
-const COLUMNS: ColumnOf<Run>[] = [
+const COLUMNS: ColumnOf<ListedRun>[] = [
   {
     name: "Run",
     sort: "id",
@@ -22,6 +23,7 @@ const COLUMNS: ColumnOf<Run>[] = [
       </Link>
     ),
   },
+  { name: "Task", cell: (run) => <TaskLink id={run.task_id} title={run.title} /> },
   { name: "State", cell: (run) => <RunMark run={run} quiet /> },
   {
     name: "Job",
@@ -31,19 +33,24 @@ const COLUMNS: ColumnOf<Run>[] = [
       </Link>
     ),
   },
-  { name: "Step", cell: (run) => run.step && plain(run.step) },
-  { name: "Worker", cell: (run) => plain(run.worker) },
-  { name: "Attempt", end: true, cell: (run) => run.attempt },
+  { name: "Step", spare: true, cell: (run) => run.step && plain(run.step) },
+  { name: "Worker", spare: true, cell: (run) => plain(run.worker) },
+  { name: "Attempt", end: true, spare: true, cell: (run) => run.attempt },
   {
     name: "Started",
     sort: "started_at",
     cell: (run) => run.started_at && <When at={run.started_at} />,
   },
-  { name: "Ended", sort: "ended_at", cell: (run) => run.ended_at && <When at={run.ended_at} /> },
+  {
+    name: "Ended",
+    sort: "ended_at",
+    spare: true,
+    cell: (run) => run.ended_at && <When at={run.ended_at} />,
+  },
   { name: "Duration", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
-  { name: "Exit", end: true, cell: (run) => run.exit_code },
+  { name: "Exit", end: true, spare: true, cell: (run) => run.exit_code },
   { name: "Cost", end: true, cell: (run) => (run.cost ? dollars(run.cost) : "") },
-  { name: "Outcome", cell: (run) => run.outcome && plain(run.outcome) },
+  { name: "Outcome", spare: true, cell: (run) => run.outcome && plain(run.outcome) },
   { name: "Reason", wide: true, cell: (run) => run.reason && plain(run.reason) },
 ];
 
@@ -76,6 +83,7 @@ export default function Runs() {
     job_id: search.get("job") ?? undefined,
     search: search.get("search") ?? undefined,
   };
+  const some = Object.values(filter).some(Boolean);
   const pages = usePages("list_runs", { ...filter, sort: sort as "-queued_at" });
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   useFresh(
@@ -89,7 +97,7 @@ export default function Runs() {
         <h1>Runs</h1>
         <Filters
           fields={[
-            { key: "search", name: "text" },
+            { key: "search", name: "title, id or error" },
             { key: "state", choices: table.states },
             { key: "worker", choices: workers.data?.items.map((each) => each.name) },
             { key: "job", name: "job id" },
@@ -104,10 +112,10 @@ export default function Runs() {
         onDone={() => setChosen(new Set())}
       />
       {pages.items.length === 0 && pages.data ? (
-        <Empty title="No run matches the filters.">
+        <Empty title={some ? "No run matches the filters." : "There are no runs yet."}>
           <p>
-            A run is recorded when a worker starts a job. Remove a filter, or open{" "}
-            <Link to="/workers">the workers</Link>.
+            A run is recorded when a worker starts a job.{" "}
+            {some ? "Remove a filter, or open" : "See"} <Link to="/workers">the workers</Link>.
           </p>
         </Empty>
       ) : (

@@ -45,7 +45,7 @@ export default function Schedules() {
       )}
       {schedules.data && schedules.data.items.length > 0 && (
         <div className="scroll">
-          <table className="list" aria-label="Schedules">
+          <table className="list stacking no-choice" aria-label="Schedules">
             <thead>
               <tr>
                 {["Name", "When", "Intent", "Next", "Last", "Overlap", "Missed", ""].map((name) => (
@@ -141,26 +141,28 @@ function Line({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) 
         <strong>{plain(schedule.name)}</strong>
         {schedule.paused && <Mark look="attention">paused</Mark>}
       </td>
-      <td>
+      <td data-name="When">
         {schedule.cron ? (
-          <>
+          <span>
             <code className="mono">{plain(schedule.cron)}</code>{" "}
             <span className="faint">{plain(schedule.timezone)}</span>
-          </>
+          </span>
         ) : (
           `every ${coarse((schedule.every_s ?? 0) * 1_000)}`
         )}
       </td>
-      <td>{plain(schedule.intent)}</td>
-      <td>{schedule.next_at && !schedule.paused ? <When at={schedule.next_at} /> : "none"}</td>
-      <td>
+      <td data-name="Intent">{plain(schedule.intent)}</td>
+      <td data-name="Next">
+        {schedule.next_at && !schedule.paused ? <When at={schedule.next_at} /> : "none"}
+      </td>
+      <td data-name="Last">
         {schedule.last_at ? <When at={schedule.last_at} /> : "never"}{" "}
         {schedule.last_task && <Link to={linkTo.task(schedule.last_task)}>its task</Link>}
       </td>
-      <td>{words(schedule.overlap)}</td>
-      <td>{words(schedule.missed)}</td>
-      <td>
-        <span className="row end">
+      <td data-name="Overlap">{words(schedule.overlap)}</td>
+      <td data-name="Missed">{words(schedule.missed)}</td>
+      <td className="acts">
+        <span className="row wrap end">
           <button
             type="button"
             className="button small"

@@ -1,7 +1,8 @@
 // The sign-in page: shown to browsers without a session.
-import { type FormEvent, useState } from "react";
-import type { Problem } from "../api/call";
+import { type FormEvent, useEffect, useState } from "react";
+import { type Problem, signInProvider } from "../api/call";
 import { codeFrom } from "../session";
+import { plain } from "../text";
 import { Emblem } from "../ui/emblem";
 import { Command, Trouble } from "../ui/notes";
 
@@ -14,6 +15,10 @@ export function SignIn({
 }) {
   const [text, setText] = useState("");
   const [wrong, setWrong] = useState(false);
+  const [provider, setProvider] = useState<string | null>(null);
+  useEffect(() => {
+    signInProvider().then(setProvider, () => setProvider(null));
+  }, []);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const code = codeFrom(text);
@@ -27,10 +32,15 @@ export function SignIn({
         detent
       </h1>
       {problem && <Trouble problem={problem} />}
-      <p>
-        This browser is not signed in. On the machine where detent runs, create a link that works
-        once:
-      </p>
+      <p>This browser is not signed in.</p>
+      {provider && (
+        <p>
+          <a className="button primary" href="/api/login/oidc">
+            Sign in with {plain(provider)}
+          </a>
+        </p>
+      )}
+      <p>On the machine where detent runs, create a link that works once:</p>
       <Command>detent dashboard</Command>
       <p>Open the link that it prints, or paste it here. It is valid for a minute.</p>
       <form className="row" onSubmit={submit}>
@@ -44,7 +54,7 @@ export function SignIn({
           autoComplete="off"
           spellCheck={false}
         />
-        <button type="submit" className="button primary">
+        <button type="submit" className={provider ? "button" : "button primary"}>
           Sign in
         </button>
       </form>

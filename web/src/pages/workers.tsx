@@ -7,6 +7,7 @@ import { Meter } from "../ui/meter";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { Mark } from "../ui/state";
 import { When } from "../ui/when";
+import { lookOf, ProviderFacts, ResetProvider } from "./provider";
 
 export default function Workers() {
   const workers = useRead("list_workers", {}, { everyMs: 5_000 });
@@ -55,8 +56,14 @@ function standing(worker: Worker): [look: string, word: string] {
   return worker.running.length > 0 ? ["active", "working"] : ["good", "idle"];
 }
 
+/** Whether a worker uses fewer slots than it has, because its machine is short of memory. */
+function isLowered({ alive, slots, concurrency }: Worker): boolean {
+  return alive && slots !== null && concurrency !== null && slots < concurrency;
+}
+
 function WorkerTile({ worker }: { worker: Worker }) {
   const [look, word] = standing(worker);
+  const slots = worker.slots ?? worker.concurrency;
   return (
     <article className="tile" aria-label={plain(worker.name)}>
       <header className="row">
@@ -71,12 +78,14 @@ function WorkerTile({ worker }: { worker: Worker }) {
         ) : (
           "no heartbeat yet"
         )}
-        {worker.concurrency !== null &&
-          ` · ${worker.running.length} of ${worker.concurrency} slots`}
+        {slots !== null && ` · ${worker.running.length} of ${slots} slots`}
       </p>
-      {worker.concurrency !== null && (
-        <Meter label="Slots in use" used={worker.running.length} all={worker.concurrency} />
+      {isLowered(worker) && (
+        <p>
+          Its machine is short of memory: it uses {slots} of its {worker.concurrency} slots.
+        </p>
       )}
+      {slots !== null && <Meter label="Slots in use" used={worker.running.length} all={slots} />}
       <p className="row wrap">
         {worker.intents.map((intent) => (
           <span key={intent} className="tag">
@@ -103,9 +112,15 @@ function WorkerTile({ worker }: { worker: Worker }) {
   );
 }
 
+/** How a resource looks, and the words for it. */
+function conditionOf(resource: Resource): [look: string, word: string] {
+  if (resource.drained) return ["attention", "drained"];
+  if (resource.provider) return lookOf(resource.provider);
+  return resource.healthy ? ["good", "healthy"] : ["bad", "unhealthy"];
+}
+
 function ResourceTile({ resource }: { resource: Resource }) {
-  const look = resource.drained ? "attention" : resource.healthy ? "good" : "bad";
-  const word = resource.drained ? "drained" : resource.healthy ? "healthy" : "unhealthy";
+  const [look, word] = conditionOf(resource);
   return (
     <article className="tile" aria-label={plain(resource.id)}>
       <header className="row">
@@ -120,6 +135,7 @@ function ResourceTile({ resource }: { resource: Resource }) {
       {!resource.built_in && (
         <Meter label="Capacity in use" used={resource.in_use} all={resource.capacity} />
       )}
+      {resource.provider && <ProviderFacts provider={resource.provider} />}
       <p className="row wrap">
         {resource.capabilities.map((each) => (
           <span key={each} className="tag">
@@ -146,6 +162,7 @@ function ResourceTile({ resource }: { resource: Resource }) {
       {!resource.built_in && (
         <Draining what="resource" name={resource.id} drained={resource.drained} />
       )}
+      {resource.provider && <ResetProvider name={resource.id} provider={resource.provider} />}
     </article>
   );
 }

@@ -1,5 +1,5 @@
 // One action on many rows: the confirmation, the progress, and what was refused and why.
-import { useRef, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import { call, type Problem } from "../api/call";
 import { client } from "../api/hooks";
 import { plain, plural, shortId } from "../text";
@@ -31,6 +31,8 @@ interface Props<T> {
   /** Chooses also what is not shown yet; null if everything is shown. */
   chooseAll: (() => Promise<void>) | null;
   onDone: () => void;
+  /** Other controls for what is selected. */
+  children?: ReactNode;
 }
 
 export function Bulk<T extends { id: string }>({
@@ -39,6 +41,7 @@ export function Bulk<T extends { id: string }>({
   verbs,
   chooseAll,
   onDone,
+  children,
 }: Props<T>) {
   const [verb, setVerb] = useState<Verb<T> | null>(null);
   const [reading, setReading] = useState(false);
@@ -66,6 +69,7 @@ export function Bulk<T extends { id: string }>({
           </button>
         );
       })}
+      {children}
       {chooseAll && (
         <button type="button" className="button small" disabled={reading} onClick={everything}>
           {reading ? "Loading all…" : "Select all that match"}

@@ -1,4 +1,4 @@
-// A form for a payload: a field for each argument that the handler declares, or one for JSON.
+// A form for a payload: a field for each argument that the handler declares, or one for all of it.
 import { useState } from "react";
 import { plain } from "../text";
 import {
@@ -11,9 +11,11 @@ import {
   textsOf,
 } from "./schema_fields";
 
-/** What was typed: a text for each field, or one JSON text. */
+/** What was typed: a text for each field, or one for the whole payload. */
 export type Typed = { texts: Texts } | { json: string };
 export type Read = { payload: unknown } | { wrong: Record<string, string> };
+
+const LIKE_JSON = /^[{["]/;
 
 /** The key of `wrong` for a payload that is one JSON text. */
 const WHOLE = "";
@@ -25,17 +27,25 @@ export function typedFrom(schema: Schema | null | undefined, payload: unknown): 
     payload == null ||
     (typeof payload === "object" && Object.keys(payload).every((name) => known.has(name)));
   if (fields && fits) return { texts: textsOf(fields, payload) };
-  return { json: JSON.stringify(payload ?? {}, null, 2) };
+  if (payload == null) return { json: "" };
+  const isText = typeof payload === "string" && !LIKE_JSON.test(payload.trim());
+  return { json: isText ? payload : JSON.stringify(payload, null, 2) };
 }
 
 /** The payload that was typed, or what is wrong with it. */
 export function readTyped(schema: Schema | null | undefined, typed: Typed): Read {
   if ("texts" in typed) return payloadOf(fieldsOf(schema) ?? [], typed.texts);
   try {
-    return { payload: parsed(typed.json) };
+    return { payload: wholePayload(typed.json.trim()) };
   } catch (problem) {
     return { wrong: { [WHOLE]: (problem as Error).message } };
   }
+}
+
+/** JSON, or a text: what begins as JSON does must be JSON. */
+function wholePayload(text: string): unknown {
+  if (!text) return {};
+  return LIKE_JSON.test(text) ? parsed(text) : text;
 }
 
 /** What is typed for a task type, and what is wrong with it. Another type begins with its own
@@ -73,7 +83,7 @@ export function PayloadForm({ schema, typed, onChange, wrong }: Props) {
   if ("json" in typed) {
     return (
       <label className="field">
-        <span>Payload (JSON)</span>
+        <span>Payload (text or JSON)</span>
         <textarea
           className="input mono"
           rows={6}

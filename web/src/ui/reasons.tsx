@@ -32,7 +32,7 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
             {details(reason).map(([name, value]) => (
               <div key={name}>
                 <dt>{words(name)}</dt>
-                <dd>{shown(value)}</dd>
+                <dd>{name === "providers" ? providers(value) : shown(value)}</dd>
               </div>
             ))}
           </dl>
@@ -40,6 +40,28 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
       ))}
     </ul>
   );
+}
+
+interface WaitingProvider {
+  name: string;
+  state: string;
+  until?: string;
+}
+
+/** The providers that the work may use, each with its state. */
+function providers(value: unknown) {
+  return (value as WaitingProvider[]).map((each, at) => (
+    <span key={each.name}>
+      {at > 0 && ", "}
+      {plain(each.name)} ({words(plain(each.state))}
+      {each.until && (
+        <>
+          , <When at={each.until} />
+        </>
+      )}
+      )
+    </span>
+  ));
 }
 
 /** The details that are set; times are shown elsewhere. */

@@ -15,6 +15,12 @@ export interface ColumnOf<T> {
   /** Takes the width that is left; a long text has several lines. */
   wide?: boolean;
   end?: boolean;
+  /** Is left out where the window is too narrow for all columns. */
+  spare?: boolean;
+}
+
+function classOf<T>({ wide, end, spare }: ColumnOf<T>): string {
+  return [wide && "message-cell", end && "end", spare && "spare"].filter(Boolean).join(" ");
 }
 
 const PAGE = 100;
@@ -120,11 +126,7 @@ export function Rows<T>({
                   </td>
                 )}
                 {columns.map((column) => (
-                  <td
-                    key={column.name}
-                    data-name={column.name}
-                    className={`${column.wide ? "message-cell" : ""} ${column.end ? "end" : ""}`}
-                  >
+                  <td key={column.name} data-name={column.name} className={classOf(column)}>
                     {column.cell(item)}
                   </td>
                 ))}
@@ -148,7 +150,7 @@ function Heading<T>({ column, sort, onSort }: HeadingProps<T>) {
   const down = sort.startsWith("-");
   const direction = current ? (down ? "descending" : "ascending") : undefined;
   return (
-    <th scope="col" aria-sort={direction} className={column.end ? "end" : ""}>
+    <th scope="col" aria-sort={direction} className={classOf({ ...column, wide: false })}>
       {column.sort ? (
         <button
           type="button"

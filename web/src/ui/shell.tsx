@@ -1,6 +1,5 @@
 // The frame of every page: navigation, the state of the feed, and the signed-in user.
 import {
-  type FormEvent,
   lazy,
   type ReactNode,
   Suspense,
@@ -9,22 +8,22 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { call, logOut, type Problem } from "../api/call";
+import { logOut } from "../api/call";
 import { useRead } from "../api/hooks";
 import { feed } from "../live/feed";
-import { go, Link, linkTo, usePath } from "../router";
+import { go, Link, usePath } from "../router";
 import { plain } from "../text";
 import { Emblem } from "./emblem";
 import { Icon } from "./icon";
-import { useKeys } from "./keys";
+import { type KeyHelp, useKeyHelp, useKeys } from "./keys";
 import { NotificationSwitch } from "./notifications";
+import { Palette } from "./palette";
 import type { Entry } from "./palette_match";
 import { useTheme } from "./theme";
 import { say, Toast } from "./toast";
 import { useNow } from "./when";
 
-// Loaded when they are opened.
-const Palette = lazy(async () => ({ default: (await import("./palette")).Palette }));
+// Loaded when it is opened. The palette is not: what is typed while it loads would be keys of the page.
 const KeyList = lazy(async () => ({ default: (await import("./key_list")).KeyList }));
 
 const PLACES = [
@@ -50,6 +49,7 @@ interface Props {
 export function Shell({ waiting, onLeave, children }: Props) {
   const path = usePath();
   const main = useRef<HTMLElement>(null);
+  const [open, setOpen] = useState<Opened>(null);
   // Screen readers start at the beginning of the new page.
   const first = useRef(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the path is what it reacts to
@@ -85,7 +85,13 @@ export function Shell({ waiting, onLeave, children }: Props) {
           <Icon name="add" />
           New task
         </Link>
-        <Find />
+        <button type="button" className="find" onClick={() => setOpen("palette")}>
+          <Icon name="search" />
+          <span>Search</span>
+          <span className="find-keys" aria-hidden="true">
+            <kbd>ctrl</kbd> <kbd>k</kbd>
+          </span>
+        </button>
         <Toast />
         <Who onLeave={onLeave} />
       </header>
@@ -93,7 +99,7 @@ export function Shell({ waiting, onLeave, children }: Props) {
         <Connection />
         {children}
       </main>
-      <Everywhere onLeave={onLeave} />
+      <Everywhere open={open} setOpen={setOpen} onLeave={onLeave} />
     </div>
   );
 }
@@ -104,25 +110,35 @@ function isAt(path: string, place: string): boolean {
   return path.startsWith(place);
 }
 
+type Opened = "palette" | "keys" | null;
+
+interface EverywhereProps {
+  open: Opened;
+  setOpen: (change: Opened | ((now: Opened) => Opened)) => void;
+  onLeave: () => Promise<void>;
+}
+
 /** The command palette and the list of keys, which open on every page. */
-function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
-  const [open, setOpen] = useState<"palette" | "keys" | null>(null);
+function Everywhere({ open, setOpen, onLeave }: EverywhereProps) {
   const [, toggleTheme] = useTheme();
   useKeys({ "?": () => setOpen("keys"), c: () => go("/new") }, [], true);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
+      // Escape leaves a list of choices, so that the keys of the page work again.
+      if (event.key === "Escape" && event.target instanceof HTMLSelectElement) event.target.blur();
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
       if (!document.querySelector("dialog[open]")) setOpen("palette");
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, []);
+  }, [setOpen]);
   // The palette closes after the list of keys was opened from it.
   const close = (which: "palette" | "keys") => () => setOpen((now) => (now === which ? null : now));
   const entries: Entry[] = [
     { key: "new", name: "New task", kind: "action", words: "create submit", act: () => go("/new") },
     ...PLACES.map(([to, name]) => ({ key: to, name, kind: "page", act: () => go(to) })),
+    ...actionsOf(useKeyHelp()),
     { key: "keys", name: "Show the keys", kind: "action", act: () => setOpen("keys") },
     {
       key: "theme",
@@ -141,48 +157,23 @@ function Everywhere({ onLeave }: { onLeave: () => Promise<void> }) {
   );
 }
 
+/** What single keys of the open page do, as entries of the palette. */
+function actionsOf(help: KeyHelp): Entry[] {
+  return help
+    .filter(([key]) => key.length === 1)
+    .map(([key, does]) => ({
+      key: `key ${key}`,
+      name: `${does[0]!.toUpperCase()}${does.slice(1)}`,
+      kind: "action",
+      note: key,
+      act: () => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })),
+    }));
+}
+
 async function signOut(onLeave: () => Promise<void>): Promise<void> {
   await onLeave();
   await logOut().catch(() => undefined);
   location.assign("/");
-}
-
-const BAD = { bad: true };
-
-/** What an id belongs to, also if it is shortened to its first or last characters. */
-function kindOf(id: string): "task" | "job" | "run" {
-  if (/-r\d+$/.test(id)) return "run";
-  return /-j\d+$/.test(id) ? "job" : "task";
-}
-
-function Find() {
-  const [text, setText] = useState("");
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    const part = text.trim();
-    if (!part) return;
-    setText("");
-    const kind = kindOf(part);
-    call("find_ids", { part, kind }).then(
-      ({ items }) => {
-        if (items.length > 1) say(`Several ids match ${plain(part)}: give more of it.`, BAD);
-        else go(linkTo[kind](items[0] ?? part));
-      },
-      (problem: Problem) => say(plain(problem.message), BAD),
-    );
-  };
-  return (
-    <form className="find" role="search" onSubmit={submit}>
-      <Icon name="search" />
-      <input
-        type="search"
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        placeholder="Go to an id"
-        aria-label="Go to the task, job or run with this id"
-      />
-    </form>
-  );
 }
 
 function Who({ onLeave }: { onLeave: () => Promise<void> }) {

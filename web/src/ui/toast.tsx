@@ -2,7 +2,7 @@
 // It has a place of its own in the side bar, so that it never covers the controls of a page.
 import { useEffect, useSyncExternalStore } from "react";
 
-interface Action {
+export interface ToastAction {
   name: string;
   /** The key that does the same. */
   key?: string;
@@ -11,7 +11,7 @@ interface Action {
 
 interface How {
   bad?: boolean;
-  action?: Action;
+  action?: ToastAction;
   forMs?: number;
 }
 
@@ -49,7 +49,7 @@ export function Toast() {
     const timer = setTimeout(silence, current.forMs ?? SHOWN_MS);
     return () => clearTimeout(timer);
   }, [current]);
-  const act = (action: Action) => {
+  const act = (action: ToastAction) => {
     silence();
     action.act();
   };

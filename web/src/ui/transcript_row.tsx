@@ -4,7 +4,8 @@ import type { TranscriptItem } from "../api/schema";
 import { diffSize, readDiff } from "../diff";
 import { plural } from "../text";
 import { clockTime, exactUtc } from "../time";
-import { amounts, folded, lineCount, parts, readable } from "../transcript";
+import { amounts, folded, lineCount, readable } from "../transcript";
+import { Marked } from "./marked";
 
 const SIGNS = { added: "+", removed: "−", context: " ", hunk: "", file: "" };
 /** Edits up to this number of lines are open at first. */
@@ -127,7 +128,7 @@ function Tool(props: Props & { failed: boolean }) {
 }
 
 function outcome(result: TranscriptItem | null, failed: boolean): string {
-  if (!result) return "no result yet";
+  if (!result) return "no result";
   const lines = plural(lineCount(result.output), "line");
   return failed ? `failed, ${lines}` : lines;
 }
@@ -206,14 +207,5 @@ function Text({ text, wanted }: { text: string; wanted: string }) {
     <div className="transcript-text">
       <Marked text={text} wanted={wanted} />
     </div>
-  );
-}
-
-/** The text with every place marked that has the wanted text. */
-function Marked({ text, wanted }: { text: string; wanted: string }) {
-  if (!wanted) return text;
-  return parts(text, wanted).map((part, at) =>
-    // biome-ignore lint/suspicious/noArrayIndexKey: parts have no other name
-    at % 2 ? <mark key={at}>{part}</mark> : part,
   );
 }

@@ -44,6 +44,7 @@ function DiffView({ text }: { text: string }) {
 /** A text in the form that suits it. */
 export function TextView({ text, name }: { text: string; name: string }) {
   const form = useMemo(() => formOf(text, name), [text, name]);
+  if (!text) return <p className="faint">The file is empty.</p>;
   if (form.kind === "diff") return <DiffView text={text} />;
   return <pre className="block">{form.text}</pre>;
 }

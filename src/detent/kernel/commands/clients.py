@@ -105,6 +105,8 @@ class CancelTask(TaskCommand):
 
     task_id: str
     reason: str = "cancelled"
+    #: The version of the task that the caller saw. If it has changed, the command is refused.
+    seen: int | None = None
 
 
 @value
@@ -119,6 +121,17 @@ class AcceptTask(TaskCommand):
     diff: ReviewedDiff | None = None
     #: Accept it without the declared action.
     without_action: bool = False
+
+
+@value
+class ChooseVariant(TaskCommand):
+    """Choose one of the variants of a task, by its number or its id; the others are cancelled."""
+
+    task_id: str
+    variant: str
+    #: As in `AcceptTask`; the diff is that of the variant.
+    seen: int | None = None
+    diff: ReviewedDiff | None = None
 
 
 @value
@@ -161,6 +174,9 @@ class AnswerTask(TaskCommand):
     answer: Any
     #: The name of the question's wait; by default the question that blocks the task.
     wait: str | None = None
+    #: The version of the task that the person saw. If it has changed, the command is refused,
+    #: unless it repeats the answer that was given.
+    seen: int | None = None
 
 
 @value
@@ -186,6 +202,8 @@ class EditTask(TaskCommand):
     task_id: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     budget: int | None = None
+    #: The version of the task that the caller saw. If it has changed, the command is refused.
+    seen: int | None = None
 
 
 @value

@@ -33,13 +33,18 @@ class ExpirePause(LimitCommand):
 
 @value
 class SetLimit(LimitCommand):
-    """Replace how many jobs may run at the same time, and how many may start in `per_s` seconds."""
+    """Replace all numbers under the name; what is not given has no limit. See `LimitSet`."""
 
     name: str
     running: int | None = None
     rate: int | None = None
     per_s: int | None = None
     in_file: bool = False
+    weight: int | None = None
+    submit_rate: int | None = None
+    submit_per_s: int | None = None
+    stored_bytes: int | None = None
+    cost_per_day: int | None = None
 
 
 @value

@@ -55,6 +55,8 @@ class AddComments(CommentCommand):
     replies: tuple[NewReply, ...] = ()
     #: The run that replies; None for a person.
     run_id: str | None = None
+    #: The job of the checker whose findings the comments are; None for a person.
+    check_id: str | None = None
 
 
 @value

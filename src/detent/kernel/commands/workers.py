@@ -53,6 +53,17 @@ class SuspendRun(Report):
 
 
 @value
+class RequestPermission(Report):
+    """Ask a person while the run keeps running; the wait ends with the run at the latest."""
+
+    grant: Grant
+    run_id: str
+    wait: str
+    due_at: int | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@value
 class CompleteRun(Report):
     """Report that a run succeeded."""
 
@@ -121,6 +132,7 @@ class ChargeRun(Report):
     cost: int
     tokens_in: int = 0
     tokens_out: int = 0
+    model: str | None = None
 
 
 @value

@@ -22,6 +22,7 @@ from detent.kernel.decide import (
     review,
     submit,
     timers,
+    variant_choice,
     worker_reports,
 )
 from detent.kernel.draft import Couplings, Draft
@@ -38,6 +39,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.AcceptTask: review.accept_task,
     c.RejectTask: review.reject_task,
     c.AnswerTask: review.answer_task,
+    c.ChooseVariant: variant_choice.choose_variant,
     c.SendEvent: declared_events.send_event,
     c.MigrateTask: lifecycles.migrate_task,
     c.DismissSubtask: control.dismiss_subtask,
@@ -55,6 +57,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.ClaimJob: worker_reports.claim_job,
     c.RecordCheckpoint: worker_reports.record_checkpoint,
     c.BeginEffect: worker_reports.begin_effect,
+    c.RequestPermission: worker_reports.request_permission,
     c.SuspendRun: worker_reports.suspend_run,
     c.CompleteRun: worker_reports.complete_run,
     c.FailRun: worker_reports.fail_run,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.checks import CHECKS
 from detent.kernel.commands import review_commands as rc
 from detent.kernel.decide import control, declared_events
 from detent.kernel.decide.guards import not_its_own, not_over_a_question, same_diff, seen
@@ -26,7 +27,18 @@ def add_comments(draft: Draft, command: rc.AddComments) -> list[str]:
     task = draft.task(command.task_id)
     if command.comments:
         not_its_own(draft, task, "comment on it")
-    return _add(draft, task, command.comments, command.replies, command.run_id)
+    by = None if command.check_id is None else _checker(draft, task, command)
+    return _add(draft, task, command.comments, command.replies, command.run_id, by)
+
+
+def _checker(draft: Draft, task: Task, command: rc.AddComments) -> str:
+    """Return the name of the checker; refuse a job that does not check the diff of this task."""
+    job = draft.job(command.check_id or "")
+    checked = job.options.get(CHECKS, {})
+    diffs = {each.diff for each in command.comments}
+    if checked.get("task_id") != task.id or not diffs <= {checked.get("diff")}:
+        raise Refused(f"Job {job.id} does not check this diff of task {task.id}.")
+    return f"checker:{job.intent}"
 
 
 def _add(
@@ -35,17 +47,18 @@ def _add(
     comments: Iterable[rc.NewComment],
     replies: Iterable[rc.NewReply],
     run_id: str | None = None,
+    by: str | None = None,
 ) -> list[str]:
-    added = [each.id for each in comments if _add_comment(draft, task, each)]
+    added = [each.id for each in comments if _add_comment(draft, task, each, by)]
     return added + [each.id for each in replies if _add_reply(draft, task, each, run_id)]
 
 
-def _add_comment(draft: Draft, task: Task, new: rc.NewComment) -> bool:
+def _add_comment(draft: Draft, task: Task, new: rc.NewComment, by: str | None) -> bool:
     check_text(new.text)
     _check_lines(new)
     known = draft.parts_of(COMMENTS, task.id)
     if new.id in known:
-        return _repeated(draft, new.id, known[new.id].author)
+        return _repeated(new.id, known[new.id].author, by or draft.actor.name)
     if len(known) >= MAX_COMMENTS:
         raise Refused(
             f"Task {task.id} has {MAX_COMMENTS} comments, which is the limit.",
@@ -64,14 +77,15 @@ def _add_comment(draft: Draft, task: Task, new: rc.NewComment) -> bool:
             tuple(new.quoted),
             new.text,
             task.rounds,
+            by,
         ),
     )
     return True
 
 
-def _repeated(draft: Draft, known_id: str, author: str) -> bool:
+def _repeated(known_id: str, author: str, by: str) -> bool:
     """Return False: the author repeats it. Refuse the id for any other author."""
-    if author != draft.actor.name:
+    if author != by:
         raise Refused(
             f"The id {known_id} belongs to a comment or reply of {author}.", code="comment_exists"
         )
@@ -82,7 +96,7 @@ def _add_reply(draft: Draft, task: Task, new: rc.NewReply, run_id: str | None) -
     check_text(new.text)
     comment = _comment(draft, task, new.comment_id)
     if new.id in comment.replies:
-        return _repeated(draft, new.id, comment.replies[new.id])
+        return _repeated(new.id, comment.replies[new.id], draft.actor.name)
     if len(comment.replies) >= MAX_REPLIES:
         raise Refused(
             f"Comment {comment.id} has {MAX_REPLIES} replies, which is the limit.",

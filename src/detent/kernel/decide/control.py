@@ -11,6 +11,7 @@ from detent.kernel.decide.guards import (
     not_over_a_question,
     reason_is_gone,
     refusal,
+    seen,
 )
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
@@ -124,7 +125,9 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
 def cancel_task(draft: Draft, command: c.CancelTask) -> str:
     """Cancel a task: return `cancelled`, or `requested` if its worker must stop first."""
     cancel_reason(command.reason)
-    return cancellation.cancel(draft, draft.task(command.task_id), command.reason)
+    task = draft.task(command.task_id)
+    seen(draft, task, command.seen)
+    return cancellation.cancel(draft, task, command.reason)
 
 
 def cancel_job(draft: Draft, command: c.CancelJob) -> str:

@@ -8,16 +8,20 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.budget import dollars
 from detent.kernel.budget_reservation import used_up
-from detent.kernel.decide.guards import not_its_own
+from detent.kernel.decide.guards import not_its_own, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import ASSIGNED_TO, Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended, is_blocked
 from detent.kernel.priority import priority_from
 from detent.kernel.task_lifecycle import Phase
+from detent.kernel.traceparent import TRACEPARENT
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.transitions.waits import end_wait
+from detent.kernel.variants import CHOSEN, VARIANT
 from detent.kernel.world import RUNS, WAITS
 
+#: What is stored with the options of a task and is no option of a request.
+KEPT = (ASSIGNED_TO, CHOSEN, VARIANT, TRACEPARENT)
 EDITABLE = ("title", "payload", "tags", "priority", "options")
 
 # ---- editing ---------------------------------------------------------------------------------
@@ -27,6 +31,7 @@ def edit_task(draft: Draft, command: c.EditTask) -> None:
     """Change fields and the budget: all that are named, or none."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "change it")
+    seen(draft, task, command.seen)
     _not_ended(draft, task)
     if command.changes:
         change(draft, task, command.changes)
@@ -56,9 +61,9 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_assignment(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """New options with the present assignment: the editor may have read an earlier one."""
-    others = {name: value for name, value in options.items() if name != ASSIGNED_TO}
-    own = {name: value for name, value in task.options.items() if name == ASSIGNED_TO}
+    """New options with the present assignment and choice: the editor may have read earlier ones."""
+    others = {name: value for name, value in options.items() if name not in KEPT}
+    own = {name: value for name, value in task.options.items() if name in KEPT}
     return {**others, **own}
 
 

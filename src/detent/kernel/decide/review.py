@@ -15,12 +15,14 @@ from detent.kernel.decide.guards import (
     same_diff,
     seen,
 )
+from detent.kernel.decide.variant_choice import choose_variant
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.transitions.waits import deliver_signal, end_wait
+from detent.kernel.variants import is_choice
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 from detent.quantity import quantity
@@ -77,6 +79,10 @@ def answer_task(draft: Draft, command: c.AnswerTask) -> str:
     job = draft.job_of(task)
     asked = task.blocked_detail.get("wait") if task.blocked_by in PEOPLE else None
     wait = None if job is None else _open_question(draft, job, command.wait or asked, QUESTIONS)
+    if wait is not None:
+        seen(draft, task, command.seen)
+    if wait is not None and is_choice(wait):
+        return choose_variant(draft, c.ChooseVariant(task.id, str(command.answer)))
     if wait is not None:
         return _answer(draft, wait, command.answer)
     return _repeated(_first_answer(draft, task, command.wait), command.answer, task.id)

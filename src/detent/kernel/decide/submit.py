@@ -16,6 +16,7 @@ from detent.kernel.plan_progress import record_plan_over
 from detent.kernel.predicates import ENDED_JOB, has_ended, has_failed, is_done
 from detent.kernel.priority import priority_from
 from detent.kernel.task_lifecycle import in_use
+from detent.kernel.traceparent import TRACEPARENT, context_in, span_in_trace
 
 MAX_DEPTH = 5
 MAX_SUBTASKS = 10_000
@@ -56,8 +57,16 @@ def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.Task
         depends_on=command.depends_on,
         open_dependencies=_open_dependencies(draft, command),
         budget=command.budget,
-        options=_options(draft, command),
+        options=_in_trace_of(parent, _options(draft, command)),
     )
+
+
+def _in_trace_of(parent: Task | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options; a subtask without a trace context is in the trace of its parent."""
+    given = None if parent is None else context_in(parent.options)
+    if parent is None or given is None or TRACEPARENT in options:
+        return options
+    return {**options, TRACEPARENT: str(span_in_trace(given, parent.id, parent.id))}
 
 
 def _options(draft: Draft, command: c.SubmitTask | c.SubmitJob) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from detent.kernel.entities import Step, Wait
 from detent.kernel.predicates import ENDED_JOB, is_blocked
 from detent.kernel.transitions.cancellation import cancel, cancel_job
 from detent.kernel.transitions.claim_end import give_up
-from detent.kernel.transitions.due_waits import wake
+from detent.kernel.transitions.due_waits import has_resource, wake
 from detent.kernel.transitions.task_job import unblock
 from detent.kernel.wait_kinds import is_due
 from detent.kernel.world import STEPS, WAITS
@@ -30,10 +30,10 @@ def requeue_job(draft: Draft, command: c.RequeueJob) -> None:
 
 
 def wake_job(draft: Draft, command: c.WakeJob) -> None:
-    """End a due wait. A plan step of a running job continues in place."""
+    """End a due wait, or one for a resource that can be used. A running job continues in place."""
     job = draft.job(command.job_id)
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
-    if wait is None or not is_due(wait, draft.now):
+    if wait is None or not (is_due(wait, draft.now) or has_resource(draft, job, wait)):
         raise _not_due(f"job {job.id} is {job.state} and has no wait {command.wait} that is due")
     wake(draft, job, wait)
 

@@ -8,14 +8,16 @@ from detent.kernel.budget import Exhausted, Reserved, is_warned
 from detent.kernel.budget_reservation import allowance, over_budget, used_up
 from detent.kernel.decide.guards import held, held_run
 from detent.kernel.decide.submit import submit_task
+from detent.kernel.decide.variant_choice import end_choice
 from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
+from detent.kernel.plan import is_whole_job
 from detent.kernel.retry import failure_class_from
 from detent.kernel.transitions.claim_end import give_up, settle
 from detent.kernel.transitions.idle_plan import lacks_funds
 from detent.kernel.transitions.waits import deliver_past_ends, end_satisfied_wait, end_wait
-from detent.kernel.wait_kinds import ASKED, satisfied
+from detent.kernel.wait_kinds import ASKED, PERMISSION, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
 
 # ---- claiming --------------------------------------------------------------------------------
@@ -84,6 +86,14 @@ def report_progress(draft: Draft, command: c.ReportProgress) -> None:
     draft.emit(job.id, e.RunProgressed(command.progress, command.note), run.id)
 
 
+def request_permission(draft: Draft, command: c.RequestPermission) -> None:
+    """Begin a wait for a person; the run, its job and its task keep their states."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    _unused(draft, job, command.wait)
+    detail = {**command.detail, "run": run.id}
+    draft.emit(job.id, e.WaitBegun(PERMISSION, due_at=command.due_at, detail=detail), command.wait)
+
+
 def add_evidence(draft: Draft, command: c.AddEvidence) -> None:
     job, run = held_run(draft, command.grant, command.run_id)
     added = e.EvidenceAdded(
@@ -95,7 +105,8 @@ def add_evidence(draft: Draft, command: c.AddEvidence) -> None:
 def open_session(draft: Draft, command: c.OpenSession) -> None:
     job = held(draft, command.grant)
     run = None if command.run_id is None else held_run(draft, command.grant, command.run_id)[1]
-    task = None if run is not None and run.step is not None else draft.task_of(job)
+    of_step = run is not None and run.step is not None and not is_whole_job(job)
+    task = None if of_step else draft.task_of(job)
     if task is not None and task.session_id != command.session_id:
         draft.emit(task.id, e.SessionOpened(command.session_id))
     if run is not None and run.session_id != command.session_id:
@@ -121,6 +132,7 @@ def charge_run(draft: Draft, command: c.ChargeRun) -> str:
         run.cost + added,
         max(command.tokens_in, run.tokens_in),
         max(command.tokens_out, run.tokens_out),
+        command.model,
     )
     draft.emit(job.id, charged, run.id)
     task = draft.task_of(job)
@@ -191,8 +203,7 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
             given=command.kind,
             allowed=ASKED,
         )
-    if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
-        raise _used_twice(command.wait)
+    _unused(draft, job, command.wait)
     deliver_past_ends(draft, job, command.needs)
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
@@ -204,7 +215,13 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
         end_satisfied_wait(draft, wait)
     settle(draft, job.id)
     _end_wait_for_raised_budget(draft, job.id, command)
+    _end_question_after_choice(draft, job.id)
     return draft.job(job.id).state
+
+
+def _unused(draft: Draft, job: Job, wait: str) -> None:
+    if draft.part(CHECKPOINTS, job.id, wait) or draft.part(WAITS, job.id, wait):
+        raise _used_twice(wait)
 
 
 def _end_wait_for_raised_budget(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
@@ -217,6 +234,13 @@ def _end_wait_for_raised_budget(draft: Draft, job_id: str, command: c.SuspendRun
     stopped = command.kind == "budget" and command.detail.get("exceeded") is True
     if stopped and wait is not None and task is not None and not used_up(draft, task):
         end_wait(draft, wait, "raised")
+
+
+def _end_question_after_choice(draft: Draft, job_id: str) -> None:
+    """End the question which variant to choose, if one was chosen before it was asked."""
+    task = draft.task_of(draft.job(job_id))
+    if task is not None:
+        end_choice(draft, task.id)
 
 
 def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:

@@ -172,7 +172,7 @@ class WaitBegun(Event):
 
 @event("wait")
 class WaitEnded(Event):
-    """The wait of a plan step ended while its job was queued or running."""
+    """The wait of a plan step or of a live run ended while its job was queued or running."""
 
     outcome: str
     value: Any = None

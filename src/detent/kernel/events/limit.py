@@ -35,17 +35,27 @@ class PauseEnded(Event):
 
 @event("limit")
 class LimitSet(Event):
-    """At most `running` jobs run at the same time, and at most `rate` start in `per_s` seconds."""
+    """At most `running` jobs run at the same time, and at most `rate` start in `per_s` seconds.
+
+    Of a project also: its `weight` among projects; at most `submit_rate` submissions in
+    `submit_per_s` seconds; at most `stored_bytes`; no start when the runs of a day have cost
+    `cost_per_day` micro-dollars.
+    """
 
     running: int | None = None
     rate: int | None = None
     per_s: int | None = None
     in_file: bool = False
+    weight: int | None = None
+    submit_rate: int | None = None
+    submit_per_s: int | None = None
+    stored_bytes: int | None = None
+    cost_per_day: int | None = None
 
 
 @event("limit")
 class LimitEnded(Event):
-    """The limit on running jobs and on the rate of starts is removed; a pause stays."""
+    """All numbers under the name are removed; a pause stays."""
 
 
 @event("limit")

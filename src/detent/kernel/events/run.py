@@ -63,9 +63,12 @@ class RunJoined(Event):
 
 @event("run")
 class RunCharged(Event):
+    """The totals of the run so far. `model`: the language model, if the agent has named it."""
+
     cost: int
     tokens_in: int = 0
     tokens_out: int = 0
+    model: str | None = None
 
 
 @event("run")

@@ -169,7 +169,8 @@ class CommentAdded(Event):
     """A comment on lines of a diff, or on a whole file of it (`start` and `end` are 0).
 
     `diff` is the SHA-256 of the diff, and `run_id` the run that produced it. `quoted` has the lines
-    that the comment is about, `round` the number of rounds at that time.
+    that the comment is about, `round` how often changes had been requested before. `by` is the
+    checker that commented, if a worker wrote the event.
     """
 
     comment_id: str
@@ -182,6 +183,7 @@ class CommentAdded(Event):
     quoted: tuple[str, ...]
     text: str
     round: int = 0
+    by: str | None = None
 
 
 @event("task")
@@ -216,6 +218,21 @@ class TaskAssigned(Event):
     """The person who is to deal with the task; null if it is no longer assigned."""
 
     person: str | None = None
+
+
+@event("task")
+class VariantChosen(Event):
+    """One of the variants of a task was chosen: the task continues the work of this subtask.
+
+    `job_id` is the job that has created the variants. `intent` and `session_id` are those of the
+    variant: the next rounds of the task have them.
+    """
+
+    task_id: str
+    number: int
+    job_id: str
+    intent: str
+    session_id: str | None = None
 
 
 @event("task")

@@ -11,8 +11,17 @@ Changed = dict[str, Row | None]
 
 #: The fields of a row that say what its pause is. A pause of the file has no `paused_by`.
 PAUSE = ("paused", "paused_by", "paused_at", "paused_until", "reason")
-#: The fields of the limit: how many jobs may run at the same time, and the rate of starts.
-NUMBERS = ("running", "rate", "per_s")
+#: The fields of the limit: see `LimitSet`.
+NUMBERS = (
+    "running",
+    "rate",
+    "per_s",
+    "weight",
+    "submit_rate",
+    "submit_per_s",
+    "stored_bytes",
+    "cost_per_day",
+)
 #: Marks a row of which a part came from the configuration file.
 IN_FILE = "in_file"
 

@@ -4,6 +4,7 @@ from detent.kernel import events as e
 from detent.kernel.entities import ASSIGNED_TO, NOTHING, Task
 from detent.kernel.evolve.table import CHANGES, next_state, on
 from detent.kernel.task_lifecycle import TaskLifecycle
+from detent.kernel.variants import CHOSEN
 
 
 def evolve_task(lifecycle: TaskLifecycle, task: Task, record: e.Record) -> Task:
@@ -154,6 +155,17 @@ def _task_assigned(task: Task, event: e.TaskAssigned, at: int, state: str) -> Ta
     others = {name: value for name, value in task.options.items() if name != ASSIGNED_TO}
     own = {} if event.person is None else {ASSIGNED_TO: event.person}
     return task._replace(options={**others, **own})
+
+
+@on(e.VariantChosen)
+def _variant_chosen(task: Task, event: e.VariantChosen, at: int, state: str) -> Task:
+    chosen = {
+        "task_id": event.task_id,
+        "number": event.number,
+        "job_id": event.job_id,
+        "intent": event.intent,
+    }
+    return task._replace(options={**task.options, CHOSEN: chosen}, session_id=event.session_id)
 
 
 @on(e.TaskCancelRequested)

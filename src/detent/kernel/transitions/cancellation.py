@@ -10,6 +10,9 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.task_lifecycle import Trigger
 from detent.kernel.transitions.task_job import task_of_stream
 
+#: The reason of the cancel of variants that were not chosen.
+OTHER_CHOSEN = "another variant was chosen"
+
 # ---- shared ----------------------------------------------------------------------------------
 
 
@@ -47,6 +50,14 @@ def cancel_subtasks(draft: Draft, record: e.Record) -> None:
     event = cast(e.TaskCancelled, record.event)
     for child in draft.subtasks(record.stream):
         _cancel_tree(draft, child, event.reason)
+
+
+def cancel_other_variants(draft: Draft, record: e.Record) -> None:
+    """A variant was chosen: cancel every other live subtask: variants and their checks."""
+    chosen = cast(e.VariantChosen, record.event).task_id
+    for child in draft.subtasks(record.stream):
+        if child.id != chosen:
+            _cancel_tree(draft, child, OTHER_CHOSEN)
 
 
 def _cancel_tree(draft: Draft, task: Task, reason: str) -> None:

@@ -33,10 +33,16 @@ def wake(draft: Draft, job: Job, wait: Wait) -> None:
         end_wait(draft, wait, "expired")
 
 
+def has_resource(draft: Draft, job: Job, wait: Wait) -> bool:
+    """Whether a step that waits for a resource could have one now."""
+    names = wait.detail["steps"] if wait.kind == "resource" else ()
+    return any(is_available(draft, job, name) for name in names)
+
+
 def _is_still_missing(draft: Draft, job: Job, wait: Wait) -> bool:
     """Whether the resource or the money that it waits for is still missing."""
     if wait.kind == "resource":
-        return not any(is_available(draft, job, name) for name in wait.detail["steps"])
+        return not has_resource(draft, job, wait)
     task = draft.task_of(job) if wait.kind == "funds" else None
     return task is not None and isinstance(allowance(draft, task), Exhausted)
 

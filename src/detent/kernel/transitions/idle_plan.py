@@ -9,15 +9,25 @@ from detent.kernel.budget import Exhausted
 from detent.kernel.budget_reservation import allowance
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Step
-from detent.kernel.plan_steps import available, can_ever_fit, retries_left, startable, steps_of
+from detent.kernel.plan_steps import (
+    available,
+    can_ever_fit,
+    retries_left,
+    startable,
+    steps_of,
+    usable_at,
+)
 from detent.kernel.resource_wait import first_deadline, overdue
 from detent.kernel.retry import FailureClass
 from detent.kernel.transitions.attempts import block_until_retry, fail_job
 from detent.kernel.transitions.waits import wait_or_park
+from detent.kernel.variants import has_variants
 from detent.kernel.world import WAITS
 
 #: The minimum interval between two checks for a missing resource or missing money.
 RESOURCE_POLL_US = 5_000_000
+#: The maximum interval, also if a rate limit ends later: a person may end it earlier.
+LONGEST_POLL_US = 300_000_000
 
 
 def rest_plan(draft: Draft, job: Job) -> str:
@@ -90,7 +100,7 @@ def _retry_later(draft: Draft, job: Job, delayed: list[Step]) -> None:
     first = min(delayed, key=lambda step: step.not_before)
     kind = FailureClass(first.error_class or FailureClass.ERROR)
     draft.emit(job.id, e.JobRetrying(kind.value, first.not_before, counted=False))
-    pending = 1 + retries_left(draft.plan(job.id).step(first.name), first, kind)
+    pending = 1 + retries_left(draft, draft.plan(job.id).step(first.name), first, kind)
     left = None if kind is FailureClass.RATE_LIMIT else pending
     block_until_retry(draft, job, kind, first.error or "", first.not_before, left)
 
@@ -134,10 +144,22 @@ def _delayed(draft: Draft, job: Job) -> list[Step]:
 
 
 def next_check_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -> int:
-    """Return the time after the pause, or the first deadline of the steps if that is earlier."""
-    until = first_deadline(draft, job, names)
-    soon = draft.now + pause_us
+    """Return the time after the pause, or the first deadline of the steps if that is earlier.
+
+    If rate limits or open breakers end later than the pause, nothing is checked before.
+    """
+    steps = list(names)
+    until = first_deadline(draft, job, steps)
+    usable = min(_usable_at(draft, job, steps), draft.now + LONGEST_POLL_US)
+    soon = max(draft.now + pause_us, usable)
     return soon if until is None or until <= draft.now else min(soon, until)
+
+
+def _usable_at(draft: Draft, job: Job, names: Iterable[str]) -> int:
+    """Return when the first resource of the steps can be used, now if that is not known."""
+    steps = steps_of(draft, job.id)
+    times = (usable_at(draft, draft.plan(job.id).step(name), steps[name]) for name in names)
+    return min((draft.now if at is None else at for at in times), default=draft.now)
 
 
 # ---- money -----------------------------------------------------------------------------------
@@ -145,7 +167,8 @@ def next_check_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -
 
 def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
     """Whether a claim finds no money to spend; then its run is suspended until there is some."""
-    lack = None if is_acceptance(job) else short_of(draft, job)
+    free = is_acceptance(job) or has_variants(job)
+    lack = None if free else short_of(draft, job)
     if lack is None:
         return False
     name = _wait_for_funds(draft, job, fence, lack)

@@ -10,6 +10,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import ASSIGNED_TO, Task
 from detent.kernel.outcome_rules import follow
 from detent.kernel.task_lifecycle import Trigger
+from detent.kernel.variants import CHOOSE, CHOSEN, VARIANTS, chosen_of
 
 # ---- couplings from the job to its task ------------------------------------------------------
 
@@ -44,7 +45,7 @@ def create_job(draft: Draft, record: e.Record) -> None:
     task = draft.task(record.stream)
     created = e.JobCreated(
         project=task.project,
-        intent=task.intent,
+        intent=_intent(task),
         priority=task.priority,
         root_id=task.root_id,
         task_id=task.id,
@@ -55,10 +56,18 @@ def create_job(draft: Draft, record: e.Record) -> None:
 
 
 def _of_execution(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options without the assignment, which concerns people only."""
-    if ASSIGNED_TO not in options:
+    """The options without the assignment, which concerns people only; after the choice of a
+    variant also without the variants: the job continues the work of the chosen one."""
+    dropped = (ASSIGNED_TO, VARIANTS, CHOOSE) if CHOSEN in options else (ASSIGNED_TO,)
+    if not any(name in options for name in dropped):
         return options
-    return {name: value for name, value in options.items() if name != ASSIGNED_TO}
+    return {name: value for name, value in options.items() if name not in dropped}
+
+
+def _intent(task: Task) -> str:
+    """The intent of its next job: that of the chosen variant, if there is one."""
+    chosen = chosen_of(task.options)
+    return task.intent if chosen is None else str(chosen["intent"])
 
 
 def create_acceptance_job(draft: Draft, record: e.Record) -> None:
@@ -66,7 +75,7 @@ def create_acceptance_job(draft: Draft, record: e.Record) -> None:
     task, event = draft.task(record.stream), cast(e.TaskAccepting, record.event)
     created = e.JobCreated(
         project=task.project,
-        intent=task.intent,
+        intent=_intent(task),
         priority=task.priority,
         root_id=task.root_id,
         task_id=task.id,

@@ -36,8 +36,9 @@ def end_wait(draft: Draft, wait: Wait, outcome: str, value: Any = None) -> None:
 
 
 def end_satisfied_wait(draft: Draft, wait: Wait) -> None:
-    """End a wait for which every signal was received, with their values by name."""
-    values = {name: draft.part(SIGNALS, wait.job_id, name).value for name in wait.needs}
+    """End a wait whose signals were received, with their values by name."""
+    signals = {name: draft.part(SIGNALS, wait.job_id, name) for name in wait.needs}
+    values = {name: signal.value for name, signal in signals.items() if signal is not None}
     end_wait(draft, wait, "signalled", values)
 
 

@@ -24,7 +24,7 @@ class Span(TypedDict):
     p95_s: float | None
     #: How long the jobs of these runs waited in the queue: the median and the maximum.
     queue_p50_s: float | None
-    queue_max_s: float | None
+    queue_p95_s: float | None
     cost: float
 
 

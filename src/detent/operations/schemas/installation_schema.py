@@ -19,17 +19,30 @@ class HealthReason(TypedDict):
 class HealthFigure(TypedDict):
     figure: str
     value: int | None
-    limit: int
+    limit: int | None
     within: bool
 
 
+class HealthGroup(TypedDict):
+    """Figures that belong together. The verdict is that of the worst of them."""
+
+    verdict: str
+    reasons: list[HealthReason]
+
+
 class Health(TypedDict):
-    """The health. The verdict is that of the worst reason."""
+    """The health. The verdict is that of the worst reason.
+
+    `system` has the figures of gateway, store, keeper, workers and queue; `work` has those of the
+    work that people gave it.
+    """
 
     verdict: str
     reasons: list[HealthReason]
     shown: list[HealthFigure]
     waiting_for_people: int
+    system: HealthGroup
+    work: HealthGroup
 
 
 class LifecycleRow(TypedDict):
@@ -224,13 +237,21 @@ class Diagram(TypedDict):
 
 
 class Limit(TypedDict):
-    """A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds)."""
+    """A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds).
+
+    Of a project also its weight and its quotas.
+    """
 
     name: str
     paused: bool
     running: int | None
     rate: int | None
     per_s: int | None
+    weight: int | None
+    submit_rate: int | None
+    submit_per_s: int | None
+    stored_bytes: int | None
+    cost_per_day_usd: float | None
     in_file: bool
     #: For a pause that a person began: who, when and why.
     paused_by: str | None
@@ -296,11 +317,52 @@ class EndedSession(TypedDict):
 
 
 class Me(TypedDict):
-    """The caller, from the server's record of its token; a null project means all projects."""
+    """The caller, from the server's record of its token; a null project means all projects.
+
+    `projects` are those in which the session of a person can continue, null for all together; a
+    token has none. `version` is the release of detent that the gateway runs.
+    """
 
     name: str
     scopes: list[str]
     project: str | None
+    projects: list[str | None]
+    version: str
+
+
+class User(TypedDict):
+    """A person who has signed in through the provider, with the roles that the settings give."""
+
+    name: str
+    groups: list[str]
+    roles: list[str]
+    sessions: int
+    created_at: str
+    signed_in_at: str
+
+
+class Users(TypedDict):
+    items: list[User]
+
+
+class RemovedUser(TypedDict):
+    name: str
+    ended_sessions: int
+
+
+class SignInMethods(TypedDict):
+    """How people can sign in: `oidc` is the label of the provider, or null if there is none."""
+
+    oidc: str | None
+
+
+class Login(TypedDict):
+    """The token of a person's command line. The response is the only copy."""
+
+    token: str
+    name: str
+    project: str | None
+    expires_at: str
 
 
 class LoginCode(TypedDict):

@@ -7,6 +7,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from detent.operations.schemas.installation_schema import Limit
+
 
 class Holder(TypedDict):
     """A step that holds a resource."""
@@ -14,6 +16,40 @@ class Holder(TypedDict):
     job_id: str
     step: str
     since: str
+
+
+class Breaker(TypedDict):
+    """The circuit breaker of a service: `closed`, `open` or `half_open`."""
+
+    state: str
+    #: Failures in a row.
+    failures: int
+    open_until: str | None
+
+
+class ProviderUsage(TypedDict):
+    """Runs that ended today (UTC), with their tokens and cost."""
+
+    runs: int
+    rate_limits: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+
+
+class Provider(TypedDict):
+    """What is known about a provider. `state`: available, limited, open, half_open, unhealthy."""
+
+    service: str
+    personal: bool
+    state: str
+    limited_until: str | None
+    #: Whether the provider stated the end of its rate limit.
+    reset_stated: bool
+    breaker: Breaker
+    error: str | None
+    failed_at: str | None
+    today: ProviderUsage
 
 
 class Resource(TypedDict):
@@ -28,6 +64,8 @@ class Resource(TypedDict):
     built_in: bool
     in_use: int
     holders: list[Holder]
+    #: Null if the resource has no service.
+    provider: Provider | None
 
 
 class Resources(TypedDict):
@@ -67,6 +105,8 @@ class Worker(TypedDict):
     alive: bool
     draining: bool
     concurrency: int | None
+    #: The slots that it uses now: fewer than `concurrency` while its machine is short of memory.
+    slots: int | None
     intents: list[str]
     running: list[Held]
 
@@ -124,23 +164,36 @@ class Times(TypedDict):
 
 
 class Project(TypedDict):
-    """A project with its number of tasks."""
+    """A project with its number of tasks and its weight among projects."""
 
     name: str
     tasks: int
+    weight: int
 
 
 class Projects(TypedDict):
     items: list[Project]
 
 
+class ProjectUsage(TypedDict):
+    """What a project has used of its quotas; None where nothing is counted without a quota."""
+
+    #: The cost of its runs since midnight UTC.
+    cost_today_usd: float
+    #: Submissions in the present window of time.
+    submissions: int | None
+    stored_bytes: int | None
+
+
 class ProjectCounts(TypedDict):
-    """A project with its tasks and jobs counted by state."""
+    """A project with its tasks and jobs counted by state, its limits, and what it has used."""
 
     name: str
     paused: bool
     tasks: dict[str, int]
     jobs: dict[str, int]
+    limits: Limit
+    used: ProjectUsage
 
 
 class KnownIntent(TypedDict):

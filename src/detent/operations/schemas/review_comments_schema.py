@@ -41,7 +41,10 @@ class CommentReply(TypedDict):
 
 
 class Comment(TypedDict):
-    """A comment with its replies. A comment without a place in this diff is outdated."""
+    """A comment with its replies. A comment without a place in this diff is outdated.
+
+    `round` is the round in which it was written; the first one is 1.
+    """
 
     id: str
     author: str

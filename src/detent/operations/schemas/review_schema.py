@@ -5,6 +5,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from detent.operations.schemas.work_schema import Evidence
+from detent.review.file_kinds import GeneratedKind
 
 
 class EvidenceFile(TypedDict):
@@ -24,8 +25,9 @@ class DiffFile(TypedDict):
     added: int
     removed: int
     binary: bool
-    #: Whether it is a lock file, generated, minified or vendored.
+    #: Whether a person probably did not write it, and why.
     generated: bool
+    generated_kind: GeneratedKind | None
     old_mode: str | None
     new_mode: str | None
     image: bool
@@ -51,7 +53,7 @@ class ReviewedDiff(TypedDict):
 
 
 class EarlierDiff(TypedDict):
-    """The last diff of an earlier round."""
+    """The last diff of an earlier round. The first round is 1."""
 
     round: int
     run_id: str
@@ -67,8 +69,33 @@ class Asked(TypedDict):
     acceptance_criteria: Any
 
 
+class Check(TypedDict):
+    """What the checker of a task has found about the work under review."""
+
+    #: The task and the intent of the checker, and the state of the task.
+    task_id: str
+    checker: str
+    state: str
+    #: Whether the checker accepts the work; null until it has ended.
+    accept: bool | None
+    #: The diff that it has checked; null if there was none.
+    diff: str | None
+    #: All that the checker has reported, for example `findings`.
+    result: Any
+
+
+class TestCounts(TypedDict):
+    """Counts in the newest test-results.json of the last round; null if it has none."""
+
+    passed: int | None
+    failed: int | None
+
+
 class Review(TypedDict):
-    """What a reviewer needs: what was asked, what it cost, and the diff with its files."""
+    """What a reviewer needs: what was asked, what it cost, and the diff with its files.
+
+    `rounds` is how often changes were requested: 0 in round 1.
+    """
 
     task_id: str
     title: str
@@ -78,6 +105,7 @@ class Review(TypedDict):
     lifecycle: str
     asked: Asked
     rounds: int
+    #: How often changes can be requested; null: no limit.
     rounds_limit: int | None
     cost_usd: float
     tokens_in: int
@@ -85,6 +113,9 @@ class Review(TypedDict):
     duration_ms: int
     #: The evidence of the type test_result of the last round.
     tests: list[Evidence]
+    test_counts: TestCounts
+    #: Of the last round; null if the task has no checker.
+    check: Check | None
     result: Any
     diff: ReviewedDiff | None
     #: The diffs of earlier rounds, oldest first.

@@ -15,7 +15,7 @@ class OwnBudget(TypedDict):
 
 
 class OwnComment(TypedDict):
-    """The comment of a reviewer who rejected the work."""
+    """The comment of a reviewer who rejected the work. It ended `round`; the first one is 1."""
 
     round: int
     comment: str | None
@@ -41,7 +41,10 @@ class OwnSubtask(TypedDict):
 
 
 class OwnRun(TypedDict):
-    """A run and its work. A job without a task has no title and no subtasks."""
+    """A run and its work. A job without a task has no title and no subtasks.
+
+    `round` is the round that it works in; the first one is 1.
+    """
 
     run_id: str
     job_id: str

@@ -1,21 +1,8 @@
 """Types of the transcript of a run."""
 
-from typing import Literal
-
 from typing_extensions import TypedDict
 
-ItemKind = Literal[
-    "message",
-    "thinking",
-    "tool_call",
-    "tool_result",
-    "edit",
-    "error",
-    "cost",
-    "session",
-    "note",
-    "text",
-]
+from detent.transcript.transcript_item import ItemKind
 
 
 class TranscriptItem(TypedDict):

@@ -73,3 +73,15 @@ class Replayed(TypedDict):
     name: str
     position: int
     revived: int
+
+
+class TaskWebhook(TypedDict):
+    """A webhook of one task, without its secrets."""
+
+    name: str
+    task_id: str
+    url: str
+
+
+class TaskWebhooks(TypedDict):
+    items: list[TaskWebhook]

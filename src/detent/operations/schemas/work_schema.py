@@ -20,6 +20,9 @@ class Acceptance(TypedDict):
     state: str
     #: Why the action was not carried out.
     problem: str | None
+    #: The branch that the action changed, and the commit that it made or pushed.
+    branch: str | None
+    commit: str | None
 
 
 class Task(TypedDict):
@@ -60,6 +63,7 @@ class Task(TypedDict):
     blocked_detail: dict[str, Any]
     retries_left: int | None
     answered: dict[str, Any] | None
+    #: How often changes were requested: 0 in the first round.
     rounds: int
     comment: str | None
     session_id: str | None
@@ -191,6 +195,13 @@ class Event(TypedDict):
     data: Any
 
 
+class OutputTime(TypedDict):
+    """When the lines of a part of the output were begun, from this line on (counted from 0)."""
+
+    line: int
+    at: str
+
+
 class Output(TypedDict):
     """A part of the output of a run; `offset` is where the next part begins."""
 
@@ -198,6 +209,7 @@ class Output(TypedDict):
     text: str
     offset: int
     ended: bool
+    times: list[OutputTime]
 
 
 # ---- responses to actions --------------------------------------------------------------------
@@ -266,13 +278,6 @@ class ActedOn(TypedDict):
     refused: list[RefusedWork]
 
 
-class Snoozed(TypedDict):
-    """A task, and when it comes back to the caller's inbox; null if it is not snoozed."""
-
-    id: str
-    snoozed_until: str | None
-
-
 class Signalled(TypedDict):
     """`outcome` is `delivered`, `kept` for a wait that has not begun, or `repeated`."""
 
@@ -295,89 +300,33 @@ class TaskPage(TypedDict):
     cursor: str | None
 
 
+class ListedJob(Job):
+    """A job with the title of its task, which is empty if it has none."""
+
+    title: str
+
+
 class JobPage(TypedDict):
-    items: list[Job]
+    items: list[ListedJob]
     cursor: str | None
+
+
+class ListedRun(Run):
+    """A run with its task and the title of the task, which is empty if there is none."""
+
+    task_id: str | None
+    title: str
 
 
 class RunPage(TypedDict):
     """A page of runs. It may have fewer rows than `limit`; `cursor` is null on the last page."""
 
-    items: list[Run]
+    items: list[ListedRun]
     cursor: str | None
 
 
 class Tasks(TypedDict):
     items: list[Task]
-
-
-class JobQuestion(TypedDict):
-    """An open question of a job without a task; `answer_job` takes its `name` as `question`."""
-
-    job_id: str
-    name: str
-    kind: str
-    begun_at: str
-    step: str | None
-    due_at: str | None
-    detail: dict[str, Any]
-    project: str
-    intent: str
-    priority: str
-    state: str
-
-
-class RefusedRow(TypedDict):
-    """A refused submission from the table `intake`, with the reason."""
-
-    id: str
-    operation: str
-    project: str
-    intent: str
-    #: The inserted body, as text.
-    body: str
-    idempotency_key: str | None
-    refused_at: str
-    code: str
-    field: str | None
-    detail: str
-
-
-class RefusedRows(TypedDict):
-    items: list[RefusedRow]
-
-
-class Suggestion(TypedDict):
-    """A legal action, the task that it applies to, and the command for it."""
-
-    action: str
-    id: str
-    command: str
-
-
-class InboxTask(Task):
-    """A task that waits for a person, with the legal actions."""
-
-    #: What it needs: question, confirmation, review, budget, failure, quarantine or subtask.
-    kind: str
-    #: When it comes back to the caller's inbox, if the caller has snoozed it.
-    snoozed_until: str | None
-    actions: list[Suggestion]
-    #: The events of its lifecycle that the caller may send now.
-    events: list[str]
-
-
-class Inbox(TypedDict):
-    """Tasks that wait for a person, questions of jobs without a task, and refused submissions; in
-    each list, the highest priority is first, then the oldest."""
-
-    #: How many items match; the lists have the most urgent ones. Snoozed items are not counted.
-    count: int
-    #: How many of the matching items the caller has snoozed.
-    snoozed: int
-    items: list[InboxTask]
-    questions: list[JobQuestion]
-    refused: list[RefusedRow]
 
 
 class Jobs(TypedDict):
@@ -401,27 +350,3 @@ class Log(TypedDict):
 
     events: list[Event]
     cursor: int
-
-
-class Reason(TypedDict):
-    """One reason why a task or job is not running, and when detent checks it again."""
-
-    reason: str
-    cleared_by: str
-    how: str
-    looks_again: str
-    looks_again_at: str | None
-    detail: dict[str, Any]
-    actions: list[Suggestion]
-
-
-class Why(TypedDict):
-    """The reasons why a task or job is not running, and the legal actions."""
-
-    id: str
-    state: str
-    since: str
-    reasons: list[Reason]
-    actions: list[str]
-    #: The events of the task's lifecycle that the caller may send now.
-    events: list[str]

@@ -6,7 +6,7 @@ from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
-from detent.kernel.wait_kinds import ANSWERED
+from detent.kernel.wait_kinds import ANSWERED, PERMISSION
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
 from detent.store.rows import Question, job_of_run
 from detent.store.table_names import LISTED, SEARCHED
@@ -39,7 +39,7 @@ def matching(tables: Tables, query: Query, *columns: str) -> list[dict[str, Any]
     rows = [_row(query.table, row) for row in _stored(tables, query.table)]
     wanted = query.where.items()
     found = [row for row in rows if all(_fits(row[name], want) for name, want in wanted)]
-    return [row for row in found if _contains(row, query)] if query.search else found
+    return [row for row in found if _contains(tables, row, query)] if query.search else found
 
 
 def _stored(tables: Tables, table: str) -> Iterable[tuple[Any, ...]]:
@@ -49,15 +49,23 @@ def _stored(tables: Tables, table: str) -> Iterable[tuple[Any, ...]]:
 def _questions(tables: Tables) -> Iterator[Question]:
     for wait in tables.waits.values():
         job = tables.jobs[wait.job_id].job
-        if wait.kind in ANSWERED and job.task_id is None:
+        if wait.kind in ANSWERED - {PERMISSION} and job.task_id is None:
             of_job = (job.project, job.intent, job.priority, job.state)
             of_wait = (wait.name, wait.kind, wait.begun_at, wait.step, wait.due_at, wait.detail)
             yield Question(job.id, *of_wait, *of_job)
 
 
-def _contains(row: Mapping[str, Any], query: Query) -> bool:
-    texts = (str(row[name] or "") for name in SEARCHED[query.table])
+def _contains(tables: Tables, row: Mapping[str, Any], query: Query) -> bool:
+    texts = [str(row[name] or "") for name in SEARCHED[query.table]]
+    if query.table in ("jobs", "runs"):
+        texts.append(_title(tables, row["id"] if query.table == "jobs" else row["job_id"]))
     return any(query.search.lower() in text.lower() for text in texts)
+
+
+def _title(tables: Tables, job_id: str) -> str:
+    """The title of the task of a job."""
+    task_id = tables.jobs[job_id].job.task_id
+    return "" if task_id is None else tables.tasks[task_id].title
 
 
 def _check(given: str, field: str, allowed: Iterable[str]) -> None:

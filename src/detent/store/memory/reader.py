@@ -9,6 +9,7 @@ from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step,
 from detent.kernel.plan import Plan, validate
 from detent.kernel.task_lifecycle import TaskLifecycles
 from detent.store.clock import Moment
+from detent.store.codec import encode
 from detent.store.installed_lifecycles import LifecycleCache
 from detent.store.logged_commit import LoggedCommit
 from detent.store.memory.lists import matching, page
@@ -84,6 +85,16 @@ class MemoryReader:
     def used_blobs(self, digests: Collection[str]) -> set[str]:
         return {row.sha256 for row in self._tables.evidence.values()} & set(digests)
 
+    def stored_bytes(self, project: str) -> int:
+        tasks = [row for row in self._tables.tasks.values() if row.task.project == project]
+        jobs = [row for row in self._tables.jobs.values() if row.job.project == project]
+        own = [row.payload for row in tasks]
+        own += [row.payload for row in jobs if row.job.task_id is None]
+        ids = {row.job.id for row in jobs}
+        runs = {run.id for run in self._tables.runs.values() if run.job_id in ids}
+        evidence = [row.size for row in self._tables.evidence.values() if row.run_id in runs]
+        return sum(len(encode(payload)) for payload in own) + sum(evidence)
+
     def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
         rows = self._tables.outbox.values()
         return [row for row in rows if row.target == target][:limit]
@@ -157,6 +168,10 @@ class MemoryReader:
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return self._tables.named[table]
+
+    def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
+        rows = self._tables.named[table].items()
+        return {name: value for name, value in rows if name.startswith(prefix)}
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         return page(matching(self._tables, query), query)

@@ -8,13 +8,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from detent.store.blobs import Blobs, Outputs
 from detent.store.clock import HostClock, Moment, StoreClock, TimeSource, Written
 from detent.store.installed_lifecycles import LifecycleCache
 from detent.store.memory.blob_store import Kept, MemoryBlobs
 from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import Tables
 from detent.store.memory.writer import MemoryWriter
-from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, ReplicaReads, WriteTransaction
 
 
 class Database:
@@ -33,7 +34,8 @@ class MemoryStore:
     """A store in the memory of this process. Several stores can share one database."""
 
     url = "memory:"
-    outputs = None
+    outputs: Outputs | None = None
+    replica: ReplicaReads | None = None
     parallel_writes = False
 
     def __init__(self, clock: TimeSource | None = None, database: Database | None = None) -> None:
@@ -41,7 +43,7 @@ class MemoryStore:
         self._clock = StoreClock(source)
         self._database = database or Database()
         self._lifecycles = LifecycleCache()
-        self.blobs = MemoryBlobs(self._database.blobs, source)
+        self.blobs: Blobs = MemoryBlobs(self._database.blobs, source)
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:

@@ -46,10 +46,10 @@ class MemoryWriter(MemoryReader):
     def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         waiting = [each for each in self._tables.queue.values() if each.worker is None]
         able = [each for each in waiting if each.due_at <= now and _able(claim_filter, each)]
-        able.sort(key=lambda each: (each.rank, each.job_id))
+        able.sort(key=lambda each: (each.rank, each.project, each.job_id))
         return [
             Candidate(each.job_id, each.intent, each.project, each.concurrency_key)
-            for each in able[:limit]
+            for each in claim_filter.shares.first(able, limit)
         ]
 
     def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
@@ -96,8 +96,8 @@ class MemoryWriter(MemoryReader):
             self._tables.queue[job_id] = leased._replace(lease_until=until)
         return renewed
 
-    def rows_for_update(self, table: str) -> Mapping[str, Any]:
-        return self.rows(table)
+    def rows_for_update(self, table: str, prefix: str = "") -> Mapping[str, Any]:
+        return self.rows_under(table, prefix)
 
     def rows_held(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)

@@ -63,10 +63,10 @@ def read_address(url: str) -> Address:
             raise _misconfigured(f"{name} in the store's URL must be {allowed}, not {value!r}")
     max_hold_s = _seconds(dict(pairs).get(HOLD, str(MAX_HOLD_S)))
     rest = [pair for pair in pairs if pair[0] not in (*OWN, HOLD)]
-    libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
     try:
+        libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
         parsed = conninfo_to_dict(libpq)
-    except ProgrammingError as error:
+    except (ProgrammingError, ValueError) as error:
         raise _misconfigured(f"The store's URL is not a valid PostgreSQL URL: {error}") from None
     known = {name: value for name, value in DEFAULTS.items() if name not in parsed}
     return Address(

@@ -1,4 +1,4 @@
-"""Finds claimable jobs by rank, and skips those that other transactions have locked.
+"""Finds claimable jobs by project and rank, and skips those that other transactions have locked.
 
 The queue is divided into lanes, so that a claim reads no jobs that it cannot take. The lowest rank
 of each lane (its floor) is cached, so that a claim does not read the dead index entries of jobs
@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush, nsmallest
 from typing import NamedTuple
 
+from detent.kernel.fair_shares import UNIT, Shares
 from detent.kernel.lane import intent_of, is_planned, suits
 from detent.store.codec import to_json
 from detent.store.postgres.connection import Query, Rows, Value
@@ -43,7 +44,7 @@ class LaneFilter(NamedTuple):
 
     @classmethod
     def of(cls, claim_filter: ClaimFilter) -> "LaneFilter":
-        return cls._make(None if each is None else frozenset(each) for each in claim_filter)
+        return cls._make(None if each is None else frozenset(each) for each in claim_filter[:5])
 
     def allows(self, lane: str, project: str) -> bool:
         return (
@@ -84,15 +85,25 @@ class Floors:
     def drop(self, lane: Lane) -> None:
         self._floors.pop(lane, None)
 
-    def lowest(self, limit: int, lane_filter: LaneFilter, tried: Collection[Lane]) -> list[Lane]:
-        """The lanes that begin with the lowest ranks, of those that are wished and not tried."""
-        lanes = [
-            lane
-            for group in self._heaps
-            if lane_filter.allows(*group)
-            for lane in self._lowest_of(group, limit, lane_filter, tried)
-        ]
-        return nsmallest(limit, lanes, key=self._floors.__getitem__)
+    def lowest(
+        self, limit: int, lane_filter: LaneFilter, shares: Shares, tried: Collection[Lane]
+    ) -> list[Lane]:
+        """The lanes that have the first jobs, of those that are wished and not tried.
+
+        The first job of the nth lane of a project is the nth job of the project at the earliest.
+        """
+        projects: dict[str, list[tuple[int, Lane]]] = {}
+        for group in self._heaps:
+            if lane_filter.allows(*group):
+                found = projects.setdefault(group[1], [])
+                for lane in self._lowest_of(group, limit, lane_filter, tried):
+                    found.append((self._floors[lane], lane))
+        lanes: list[tuple[int, int, Lane]] = []
+        for project, found in projects.items():
+            at, cost = shares.start(project), shares.cost(project)
+            for place, (_, lane) in enumerate(nsmallest(limit, found)):
+                lanes.append((at + place * cost, min(found)[0], lane))
+        return [lane for _, _, lane in nsmallest(limit, lanes)]
 
     def _lowest_of(
         self, group: tuple[str, str], limit: int, lane_filter: LaneFilter, tried: Collection[Lane]
@@ -132,7 +143,7 @@ class Lanes:
         self._seen: set[tuple[int, Lane]] = set()
         self._refresh_at_s = 0.0
 
-    def learn(self, run: Run, lane_filter: LaneFilter, limit: int) -> set[Lane]:
+    def learn(self, run: Run, lane_filter: LaneFilter, shares: Shares, limit: int) -> set[Lane]:
         """Read the arrivals since the last call, of this process and others.
 
         Lanes that will probably be claimed from are read in the same round trip. Returns these,
@@ -141,7 +152,7 @@ class Lanes:
         if time.monotonic() >= self._refresh_at_s:
             self._refresh(run)
             return set()
-        likely = self._floors.lowest(limit, lane_filter, ())
+        likely = self._floors.lowest(limit, lane_filter, shares, ())
         return self.learned(likely, run(*self.queries(likely)))
 
     def queries(self, likely: Collection[Lane]) -> list[Query]:
@@ -178,14 +189,22 @@ class Lanes:
         lanes = [lane for lane in self._floors.lanes if lane_filter.allows(lane[0], lane[1])]
         return None if any(key or is_planned(name) for name, _, key in lanes) else lanes
 
-    def wanted(self, lanes: Collection[Lane], lane_filter: LaneFilter) -> dict[str, Value]:
+    def wanted(
+        self, lanes: Collection[Lane], lane_filter: LaneFilter, shares: Shares
+    ) -> dict[str, Value]:
         """The parameters of `choose_plain` for these lanes and for new arrivals."""
         intents, projects = (
             None if each is None else to_json(sorted(each)) for each in lane_filter[:2]
         )
         seen = to_json(["\x1f".join((str(xid), *lane)) for xid, lane in self._seen])
         where = {"lanes": self.as_json(lanes), "intents": intents, "projects": projects}
-        return {**where, "after": self._horizon, "seen": seen}
+        order: dict[str, Value] = {
+            "start": shares.now,
+            "unit": UNIT,
+            "starts": to_json(shares.starts),
+            "costs": to_json({project: shares.cost(project) for project in shares.weights}),
+        }
+        return {**where, **order, "after": self._horizon, "seen": seen}
 
     def _new_arrivals(self, rows: Rows) -> Iterator[tuple[Lane, int]]:
         for xid, name, project, key, rank in rows:
@@ -244,13 +263,14 @@ class Lanes:
         self,
         run: Run,
         lane_filter: LaneFilter,
+        shares: Shares,
         limit: int,
         tried: Collection[Lane],
         fresh: set[Lane],
     ) -> list[Lane]:
-        """The lanes with the lowest floors, each of them read just now."""
+        """The lanes that have the first jobs; the floor of each was read just now."""
         while True:
-            best = self._floors.lowest(limit, lane_filter, tried)
+            best = self._floors.lowest(limit, lane_filter, shares, tried)
             stale = [lane for lane in best if lane not in fresh]
             if not stale:
                 return best
@@ -273,28 +293,80 @@ class Lanes:
     def as_json(self, lanes: Iterable[Lane]) -> str:
         return to_json([_as_row(lane, self._floors[lane]) for lane in lanes])
 
+    def shared(self, lanes: Sequence[Lane], shares: Shares, limit: int) -> dict[str, int]:
+        """How many of the first jobs the projects of these lanes have, if they have enough."""
+        floors: dict[str, int] = {}
+        for lane in lanes:
+            floors[lane[1]] = min(self._floors[lane], floors.get(lane[1], NEVER))
+        if len(floors) <= 1:
+            return dict.fromkeys(floors, limit)
+        projects = sorted(floors, key=lambda project: (floors[project], project))
+        return shares.divided(projects, limit, {})
+
+    def as_shared_json(self, lanes: Iterable[Lane], shares: Shares, most: dict[str, int]) -> str:
+        """The lanes of the projects in `most`, with their virtual times and the maximum numbers."""
+        return to_json(
+            [
+                {
+                    **_as_row(lane, self._floors[lane]),
+                    "start": shares.start(lane[1]),
+                    "cost": shares.cost(lane[1]),
+                    "most": most[lane[1]],
+                }
+                for lane in lanes
+                if lane[1] in most
+            ]
+        )
+
 
 def _as_row(lane: Lane, floor: int) -> dict[str, str | int]:
     name, project, key = lane
     return {"lane": name, "project": project, "key": key, "floor": floor}
 
 
+class _Found(NamedTuple):
+    rank: int
+    candidate: Candidate
+    root: str
+
+    @property
+    def project(self) -> str:
+        return self.candidate.project
+
+
 def claimable(
     run: Run, lanes: Lanes, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[tuple[Candidate, str]]:
-    """Due jobs by rank, locked until the end, each with its root."""
-    lane_filter = LaneFilter.of(claim_filter)
-    found: list[tuple[int, Candidate, str]] = []
+    """Due jobs in the order of shares and rank, locked until the end, each with its root."""
+    lane_filter, shares = LaneFilter.of(claim_filter), claim_filter.shares
+    found: list[_Found] = []
     tried: set[Lane] = set()
     with lanes.turn:
-        fresh = lanes.learn(run, lane_filter, max(limit, MIN_LANES))
+        fresh = lanes.learn(run, lane_filter, shares, max(limit, MIN_LANES))
         fresh.difference_update(lanes.wake(now))
         while len(found) < limit:
             left = limit - len(found)
-            best = lanes.best(run, lane_filter, max(left, MIN_LANES, len(tried)), tried, fresh)
+            after = shares.after(each.project for each in found)
+            most = max(left, MIN_LANES, len(tried))
+            best = lanes.best(run, lane_filter, after, most, tried, fresh)
             if not best:
                 break
             tried.update(best)
-            (rows,) = run(READY["claimable"](lanes=lanes.as_json(best), limit=left))
-            found += [(rank, Candidate(*own), root) for *own, rank, root in rows]
-    return [(candidate, root) for _, candidate, root in sorted(found)]
+            found += _read(run, lanes, best, after, left)
+    found.sort(key=lambda each: (each.rank, each.project, each.candidate.job_id))
+    return [(each.candidate, each.root) for each in shares.first(found, limit)]
+
+
+def _read(run: Run, lanes: Lanes, some: Sequence[Lane], shares: Shares, limit: int) -> list[_Found]:
+    """Lock the first jobs of some lanes: each project as far as its share reaches.
+
+    If some projects have fewer jobs than that, all are read again, and the others get the rest.
+    """
+    most = lanes.shared(some, shares, limit)
+    while True:
+        given = lanes.as_shared_json(some, shares, most)
+        (rows,) = run(READY["claimable"](lanes=given, limit=limit))
+        found = [_Found(rank, Candidate(*own), root) for *own, rank, root in rows]
+        if len(found) == limit or set(most.values()) == {limit}:
+            return found
+        most = dict.fromkeys((lane[1] for lane in some), limit)

@@ -57,6 +57,13 @@ CONFLICTS = {
     },
 }
 
+#: What libpq says of a certificate that it refuses; it does not say which of the reasons it was.
+CERTIFICATE_REFUSED = ("certificate verify failed", "server certificate for")
+CERTIFICATE = (
+    "the certificate of the database server was refused: it has expired, is for another host, or "
+    "its authority is not in sslrootcert. Renew it on the server, or correct the URL."
+)
+
 #: Another transaction holds a lock that is needed: a retry may get it.
 LOCK_NOT_AVAILABLE = "55P03"
 #: The codes for texts that PostgreSQL cannot store: those with the character U+0000.
@@ -73,7 +80,10 @@ def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
         if sqlstate.startswith(code):
             return _temporary(message, error, where)
     if isinstance(error, psycopg.OperationalError):
-        return _temporary("the database cannot be reached.", error, where)
+        refused = any(words in str(error) for words in CERTIFICATE_REFUSED)
+        return _temporary(
+            CERTIFICATE if refused else "the database cannot be reached.", error, where
+        )
     return _permanent(error, sqlstate, where)
 
 

@@ -13,6 +13,7 @@ from psycopg import sql
 from detent.store.codec import from_json, to_json
 from detent.store.layout_upgrade import Progress
 from detent.store.logged_commit import LoggedCommit, as_commits
+from detent.store.migration_files import LAYOUT
 from detent.store.postgres import schema
 from detent.store.postgres.address import Address
 from detent.store.postgres.error_mapping import explained
@@ -67,7 +68,7 @@ class PostgresUpgrade:
 
     def prepare(self) -> None:
         """Create the tables of layout 2 beside the old ones."""
-        schema.apply(self._connection, self._where, upto=schema.LAYOUT - 1)
+        schema.apply(self._connection, self._where, upto=LAYOUT - 1)
 
     def old_log(self) -> "OldLog":
         return OldLog(self._connection, self._now)

@@ -18,7 +18,7 @@ from detent.store.postgres.transaction import Transaction
 from detent.store.read_caches import ReadCaches
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
-from detent.store.table_names import TABLES
+from detent.store.table_names import LAST, TABLES
 from detent.store.types import (
     ChainBlock,
     Delivery,
@@ -33,9 +33,20 @@ SQL = load("detent.store.sql", "detent.store.postgres.sql")
 #: By name of a statement: the function that makes a query of it.
 READY = {name: ready(each) for name, each in SQL.items()}
 NAMED = {table: ready(each)() for table, each in for_tables(SQL["named_rows"], TABLES).items()}
+NAMED_UNDER = {
+    table: ready(each) for table, each in for_tables(SQL["named_rows_under"], TABLES).items()
+}
 
 #: Assigns positions, in a transaction of its own.
 SEQUENCE = READY["sequence_commits"]()._replace(alone=True)
+
+
+def named_rows(table: str, prefix: str = "") -> Query:
+    """A query for the rows of a table whose names begin with a prefix; all rows if it is empty."""
+    if not prefix:
+        return NAMED[table]
+    return NAMED_UNDER[table](first=prefix, upto=f"{prefix}{LAST}")
+
 
 read_task = reader(Task, SQL["tasks"].columns)
 read_job = reader(Job, SQL["jobs"].columns)
@@ -69,9 +80,9 @@ class PostgresReader:
     _transaction: Transaction
     _clock: Clock
     _caches: ReadCaches = field(default_factory=ReadCaches)
-    _known: Moment | None = field(default=None, init=False)
     #: Whether positions were assigned when the transaction began, or cannot be any more.
-    _sequenced: bool = field(default=False, init=False)
+    sequenced: bool = False
+    _known: Moment | None = field(default=None, init=False)
 
     def lifecycles(self) -> TaskLifecycles:
         return self._caches.lifecycles.seen_by(self)
@@ -131,6 +142,10 @@ class PostgresReader:
 
     def used_blobs(self, digests: Collection[str]) -> set[str]:
         return {digest for (digest,) in self._by_ids("used_blobs", digests)}
+
+    def stored_bytes(self, project: str) -> int:
+        ((size,),) = self._ask(READY["stored_bytes"](project=project))
+        return int(size)
 
     def steps(self, job_ids: Collection[str]) -> list[Step]:
         return [read_step(row) for row in self._by_ids("steps", job_ids)]
@@ -215,17 +230,30 @@ class PostgresReader:
 
     def _feed(self) -> None:
         """Assign positions to what was committed before this transaction, unless it has begun."""
-        if not self._sequenced:
-            self._sequenced = True
+        if not self.sequenced:
+            self.sequenced = True
             self._transaction.precede(SEQUENCE)
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(NAMED[table])}
 
+    def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
+        return {name: from_json(value) for name, value in self._ask(named_rows(table, prefix))}
+
     def head(self) -> int:
         self._feed()
         position: int = self._ask(READY["last_position"]())[0][0]
         return position
+
+    def standby_position(self) -> int | None:
+        """The last position on a standby; None if the server is no standby."""
+        standby, position = self._ask(READY["standby_position"]())[0]
+        return position if standby else None
+
+    def timeline(self) -> str:
+        """The timeline of the primary's log, which a promotion changes."""
+        name: str = self._ask(READY["log_file"]())[0][0]
+        return name[:8]
 
     def commit_boundary(self, upto: int) -> int:
         for first, end in self._ask(READY["commit_at"](position=upto)):

@@ -2,23 +2,26 @@
 together.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
 
 from detent import failpoints
-from detent.errors import Misconfigured
-from detent.store.migration_files import Applied, migrations, pending
+from detent.errors import Misconfigured, Unavailable
+from detent.store.migration_files import LAYOUT, Applied, Migration, migrations, needed, pending
 from detent.store.postgres.locks import Lock
 
 MIGRATIONS = migrations("detent.store.postgres.migrations")
-#: The migration that removes the tables of layout 1. The log is converted before.
-LAYOUT = 10
 
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
 #: How long a stopped process can hold the lock on the schema.
 IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+#: How long a statement of a migration waits for a table. Other transactions that use the table wait
+#: behind it, so it gives up early and the migration is tried again.
+LOCK_LIMIT = "SET LOCAL lock_timeout = '300ms'"
+PAUSE_S, MIGRATE_WITHIN_S = 0.5, 120.0
 #: This reads the catalog. `to_regclass` reads a cache of the session, which does not have a table
 #: that another process created while this one waited for the lock.
 HAS_SCHEMA = """
@@ -42,24 +45,34 @@ def applied(connection: psycopg.Connection) -> list[Applied]:
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply the missing migrations. Takes no lock if none is missing.
+    """Apply the migrations that a start needs. Takes no lock if none is missing.
 
     Refuses a database of an earlier layout with events: `detent db upgrade` converts it.
     """
-    if not pending(MIGRATIONS, applied(connection), where):
-        return
+    if _needed(connection, where):
+        _retried(lambda: _bring_up(connection, where), where)
+
+
+def _bring_up(connection: psycopg.Connection, where: str) -> None:
     with _migrating(connection, where):
+        waiting = _needed(connection, where)
+        first = [each for each in waiting if each.number <= LAYOUT - 2]
         if not has_old_log(connection):
-            _apply(connection, where, upto=LAYOUT - 2)  # one of these may write an event
+            _apply(connection, first)  # one of these may write an event
         is_old = has_old_log(connection)
         if not is_old:
-            _apply(connection, where)
+            _apply(connection, waiting[len(first) :])
     if is_old:
         raise Misconfigured(
             f"{where} has the storage layout of an earlier version of detent.",
             setting="store",
             hint="Stop all detent processes, make a backup, and run `detent db upgrade`.",
         )
+
+
+def _needed(connection: psycopg.Connection, where: str) -> Sequence[Migration]:
+    known = applied(connection)
+    return needed(pending(MIGRATIONS, known, where), where, empty=not known)
 
 
 def has_old_log(connection: psycopg.Connection) -> bool:
@@ -70,10 +83,32 @@ def has_old_log(connection: psycopg.Connection) -> bool:
     return connection.execute(HAS_EVENTS).fetchone() == (True,)
 
 
-def apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
-    """Apply the missing migrations up to a number in one transaction."""
-    with _migrating(connection, where):
-        _apply(connection, where, upto)
+def apply(connection: psycopg.Connection, where: str, upto: int | None = None) -> None:
+    """Apply all missing migrations up to a number in one transaction."""
+
+    def work() -> None:
+        with _migrating(connection, where):
+            waiting = pending(MIGRATIONS, applied(connection), where)
+            _apply(connection, [each for each in waiting if upto is None or each.number <= upto])
+
+    _retried(work, where)
+
+
+def _retried(work: Callable[[], None], where: str) -> None:
+    """Call `work` again while other transactions hold the tables that it changes."""
+    end_s = time.monotonic() + MIGRATE_WITHIN_S
+    while True:
+        try:
+            return work()
+        except psycopg.errors.LockNotAvailable as error:
+            if time.monotonic() > end_s:
+                raise Unavailable(
+                    f"{where} could not be migrated within {MIGRATE_WITHIN_S:.0f} s, because other "
+                    f"transactions use its tables: {error}".rstrip(),
+                    retry_after_s=1,
+                    hint="End long transactions, such as backups and reports, and try again.",
+                ) from None
+            time.sleep(PAUSE_S)
 
 
 @contextmanager
@@ -83,6 +118,7 @@ def _migrating(connection: psycopg.Connection, where: str) -> Iterator[None]:
         with connection.transaction():
             connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
+            connection.execute(LOCK_LIMIT)
             yield
     except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
@@ -92,9 +128,7 @@ def _migrating(connection: psycopg.Connection, where: str) -> Iterator[None]:
         ) from None
 
 
-def _apply(connection: psycopg.Connection, where: str, upto: int = len(MIGRATIONS)) -> None:
-    waiting = pending(MIGRATIONS, applied(connection), where)
-    wanted = [each for each in waiting if each.number <= upto]
+def _apply(connection: psycopg.Connection, wanted: Sequence[Migration]) -> None:
     for migration in wanted:
         connection.execute(migration.text.encode())
         connection.execute(NOTE, [migration.number, migration.name, migration.digest])

@@ -150,7 +150,7 @@ class PostgresJobSets:
             known = self._lanes.known(lane_filter, self._writer.bound().now)
             if known is None or most > MAX_CLAIMED:
                 return None
-            lanes = self._lanes.wanted(known, lane_filter)
+            lanes = self._lanes.wanted(known, lane_filter, claim_filter.shares)
             choose = READY["choose_plain"](**lanes, limit=most, sets=to_json(_texts(wanted)))
             learn = self._lanes.queries(known)
             claims = [_claim(jobs, lease) for jobs in wanted.values()]

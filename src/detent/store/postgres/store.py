@@ -8,7 +8,9 @@ import psycopg
 
 from detent import failpoints
 from detent.errors import Broken, DetentError
+from detent.store.blobs import Blobs, Outputs
 from detent.store.clock import Bound, HostClock, Moment, StoreClock, TimeSource
+from detent.store.port import ReplicaReads
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
@@ -56,8 +58,9 @@ class PostgresStore:
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
         self._prepare(unsafe=address.unsafe)
         self._notifier = Notifier(address, self._head)
-        self.blobs = PostgresBlobs(self._begin_read, self._begin_writing, self._moment)
-        self.outputs = PostgresOutputs(self._begin_read, self._begin_writing)
+        self.blobs: Blobs = PostgresBlobs(self._begin_read, self._begin_writing, self._moment)
+        self.outputs: Outputs | None = PostgresOutputs(self._begin_read, self._begin_writing)
+        self.replica: ReplicaReads | None = None
 
     def _prepare(self, *, unsafe: bool) -> None:
         """Check the server and migrate the database to the present schema."""
@@ -166,5 +169,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the store. A connection in use is closed when its transaction ends."""
+        if self.replica is not None:
+            self.replica.close()
         self._notifier.close()
         self._pool.close()

@@ -9,6 +9,7 @@ held: so the commits of one stream are in the order of their ids.
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -21,7 +22,8 @@ from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names, share_names
 from detent.store.postgres.new_commits import NewCommits
-from detent.store.postgres.reader import NAMED, READY, SEQUENCE, SQL, Clock, PostgresReader
+from detent.store.postgres.reader import READY, SEQUENCE, SQL, Clock, PostgresReader, named_rows
+from detent.store.postgres.root_locks import RootLocks
 from detent.store.postgres.set_rows import PostgresJobSets
 from detent.store.postgres.transaction import Transaction
 from detent.store.postgres.work_rows import LEASE
@@ -58,9 +60,6 @@ CLEAR_ROWS = [
     ready(each)() for each in for_tables(SQL["clear_rows"], (*DERIVED, "arrivals")).values()
 ]
 
-#: How often roots that other transactions moved meanwhile are looked up again.
-MAX_LOCK_ATTEMPTS = 5
-
 
 class PostgresWriter(PostgresReader):
     """Writes concurrently with others: rows do not change once their root is locked."""
@@ -76,8 +75,6 @@ class PostgresWriter(PostgresReader):
     ) -> None:
         super().__init__(transaction, moment, caches)
         self._lanes, self.bound, self._sequence = lanes, bound, sequence
-        #: Roots whose rows this transaction has locked.
-        self._roots: set[str] = set()
         #: Tasks and jobs whose row was read or written, and whether it is that of ended work.
         self._ended: dict[str, bool] = {}
         #: What was saved and not sent yet, made when it is sent.
@@ -96,8 +93,8 @@ class PostgresWriter(PostgresReader):
         return PostgresJobSets(self, self._lanes)
 
     def _feed(self) -> None:
-        if not self._sequenced:
-            self._sequenced = True
+        if not self.sequenced:
+            self.sequenced = True
             if not self._transaction.precede(SEQUENCE):
                 self._sequence()
 
@@ -121,28 +118,19 @@ class PostgresWriter(PostgresReader):
 
     # -- locks -----------------------------------------------------------------------------
 
-    def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
-        if task_ids or job_ids:
-            wanted = {"jobs": to_json(list(job_ids)), "tasks": to_json(list(task_ids))}
-            self._lock(READY["lock_roots"](**wanted))
+    @cached_property
+    def _root_locks(self) -> RootLocks:
+        return RootLocks(self._run)
 
-    def _lock(self, query: Query) -> None:
-        """Lock roots. One that was moved between two tables meanwhile is looked up again."""
-        for _ in range(MAX_LOCK_ATTEMPTS):
-            rows = self._ask(query)
-            self._roots.update(root for root, locked in rows if locked)
-            if all(locked for _, locked in rows):
-                return
-        raise Refused("other processes are changing it all the time", code="version_conflict")
+    def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
+        self._root_locks.lock(task_ids, job_ids)
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """Lock tasks that came to depend on these while this transaction waited for locks, without
         waiting for them.
         """
         rows = self._ask(save_statements.by_ids("dependents", task_ids))
-        late = {root for _, _, root in rows} - self._roots
-        if late:
-            self._lock(save_statements.by_ids("lock_late", sorted(late)))
+        self._root_locks.lock_late(root for _, _, root in rows)
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
@@ -156,7 +144,7 @@ class PostgresWriter(PostgresReader):
         _, in_use, named = self._run(
             READY["lock_resources"](kind=Lock.RESOURCES),
             READY["resources_in_use"](),
-            NAMED["resources"],
+            named_rows("resources"),
         )
         held: dict[Any, Any] = dict(in_use)
         return [resource_from(name, from_json(value), held.get(name, 0)) for name, value in named]
@@ -167,7 +155,7 @@ class PostgresWriter(PostgresReader):
         if self.appended:
             raise Broken("A claim must come before the saves of its transaction.")
         found = claimable(self._run, self._lanes, claim_filter, limit, now)
-        self._roots.update(root for _, root in found)
+        self._root_locks.add(root for _, root in found)
         return [candidate for candidate, _ in found]
 
     def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
@@ -240,13 +228,13 @@ class PostgresWriter(PostgresReader):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def rows_for_update(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str, prefix: str = "") -> Mapping[str, Any]:
         """Read in a statement after the lock, which sees what earlier holders have written."""
-        _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
+        _, rows = self._run(lock_names(Lock.NAMED, [table]), named_rows(table, prefix))
         return {name: from_json(value) for name, value in rows}
 
     def rows_held(self, table: str) -> Mapping[str, Any]:
-        _, rows = self._run(share_names(Lock.NAMED, [table]), NAMED[table])
+        _, rows = self._run(share_names(Lock.NAMED, [table]), named_rows(table))
         return {name: from_json(value) for name, value in rows}
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:

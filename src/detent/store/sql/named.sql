@@ -3,6 +3,9 @@
 -- name: named_rows
 SELECT name, value FROM named;
 
+-- name: named_rows_under
+SELECT name, value FROM named WHERE name >= :first AND name < :upto;
+
 -- name: put_named
 INSERT INTO named (name, value, updated_at) VALUES (:name, :value, :updated_at)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at;

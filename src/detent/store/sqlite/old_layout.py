@@ -15,6 +15,7 @@ from detent.store import commit_body
 from detent.store.codec import from_json, to_json
 from detent.store.layout_upgrade import CHUNK, Progress, convert
 from detent.store.logged_commit import LoggedCommit, as_commits
+from detent.store.migration_files import LAYOUT
 from detent.store.rows import END_OF_LOG
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.commit_log import INSERT, INSERT_STREAM_COMMITS
@@ -73,7 +74,7 @@ class SqliteUpgrade:
 
     def prepare(self) -> None:
         """Create the tables of layout 2 beside the old ones."""
-        schema.apply(self._connection, self._path, self._now, upto=schema.LAYOUT - 1)
+        schema.apply(self._connection, self._path, self._now, upto=LAYOUT - 1)
 
     def old_log(self) -> "OldLog":
         return OldLog(self._connection, self._now)

@@ -16,7 +16,7 @@ from detent.store.rows import END_OF_LOG, job_of_run, read_plan, reader, resourc
 from detent.store.sqlite.commit_log import SQL, LogReader
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables
-from detent.store.table_names import TABLES
+from detent.store.table_names import LAST, TABLES
 from detent.store.types import (
     ChainBlock,
     Delivery,
@@ -28,6 +28,7 @@ from detent.store.types import (
 )
 
 NAMED = for_tables(SQL["named_rows"], TABLES)
+NAMED_UNDER = for_tables(SQL["named_rows_under"], TABLES)
 
 #: Statements on active rows, and on ended ones for the ids that were not found.
 TASKS, JOBS, PAYLOADS = (
@@ -121,6 +122,10 @@ class SqliteReader:
     def used_blobs(self, digests: Collection[str]) -> set[str]:
         return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
 
+    def stored_bytes(self, project: str) -> int:
+        [(size,)] = self._all(SQL["stored_bytes"].text, (project,))
+        return int(size)
+
     def steps(self, job_ids: Collection[str]) -> list[Step]:
         return [read_step(row) for row in self._of(STEPS, job_ids)]
 
@@ -167,6 +172,10 @@ class SqliteReader:
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
+
+    def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
+        found = self._all(NAMED_UNDER[table].text, (prefix, f"{prefix}{LAST}"))
+        return {name: from_json(value) for name, value in found}
 
     def head(self) -> int:
         return self._log.head()

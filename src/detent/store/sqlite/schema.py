@@ -1,10 +1,11 @@
 """Migrates a SQLite database to the present schema. The caller holds the write lock."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from detent import failpoints
 from detent.errors import Misconfigured
-from detent.store.migration_files import Applied, migrations, pending
+from detent.store.migration_files import LAYOUT, Applied, Migration, migrations, needed, pending
 from detent.store.sqlite.checks import APPLICATION_ID, check_owner
 from detent.store.sqlite.connection import Connection
 
@@ -15,8 +16,6 @@ HAS_SCHEMA = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
 HAS_OLD_LOG = "SELECT 1 FROM sqlite_schema WHERE name = 'events' AND type = 'table'"
 HAS_EVENTS = "SELECT 1 FROM events LIMIT 1"
-#: The migration that removes the tables of layout 1.
-LAYOUT = 10
 NOTE = "INSERT INTO schema_migrations (number, name, digest, at) VALUES (?, ?, ?, ?)"
 
 
@@ -39,9 +38,11 @@ def bring_up(connection: Connection, path: Path, now: int) -> None:
         connection.all(TABLES),
     )
     check_owner(path, application_id, tables)
-    pending(MIGRATIONS, applied(connection), str(path))
+    known = applied(connection)
+    waiting = needed(pending(MIGRATIONS, known, str(path)), str(path), empty=not known)
+    first = [each for each in waiting if each.number <= LAYOUT - 2]
     if not has_old_log(connection):
-        apply(connection, path, now, upto=LAYOUT - 2)
+        _apply(connection, first, now)
     if has_old_log(connection):
         raise Misconfigured(
             f"{path} has the storage layout of an earlier version of detent.",
@@ -49,14 +50,17 @@ def bring_up(connection: Connection, path: Path, now: int) -> None:
             hint="Stop every process of detent, make a backup with `detent db backup FILE`, and "
             "run `detent db upgrade`.",
         )
-    apply(connection, path, now)
+    _apply(connection, waiting[len(first) :], now)
 
 
 def apply(connection: Connection, path: Path, now: int, upto: int | None = None) -> None:
-    """Apply the missing migrations up to a number, each in its own transaction."""
-    for migration in pending(MIGRATIONS, applied(connection), str(path)):
-        if upto is not None and migration.number > upto:
-            return
+    """Apply all missing migrations up to a number, each in its own transaction."""
+    waiting = pending(MIGRATIONS, applied(connection), str(path))
+    _apply(connection, [each for each in waiting if upto is None or each.number <= upto], now)
+
+
+def _apply(connection: Connection, waiting: Sequence[Migration], now: int) -> None:
+    for migration in waiting:
         connection.all("BEGIN IMMEDIATE")
         try:
             connection.script(migration.text)

@@ -10,7 +10,9 @@ import apsw
 
 from detent import failpoints
 from detent.errors import Broken, DetentError, Unavailable
+from detent.store.blobs import Blobs, Outputs
 from detent.store.clock import HostClock, Moment, StoreClock, TimeSource
+from detent.store.port import ReplicaReads
 from detent.store.read_caches import ReadCaches
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blob_store import DirectoryBlobs
@@ -30,7 +32,8 @@ class SqliteStore:
     """One database file for any number of threads and processes; one at a time writes."""
 
     #: Output is in the files of the runs, on the same disk as the database.
-    outputs = None
+    outputs: Outputs | None = None
+    replica: ReplicaReads | None = None
     parallel_writes = False
 
     def __init__(
@@ -54,7 +57,7 @@ class SqliteStore:
         self._files = Files(self.path, self.url)
         write_ahead = self.path.with_name(self.path.name + "-wal")
         self._notifier = Notifier(Connection(self.path, reads_only=True), write_ahead)
-        self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
+        self.blobs: Blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
 
     def _first_connection(self) -> Connection:
         """Open the first connection under the write lock: it enables WAL mode and migrates."""

@@ -127,8 +127,8 @@ class SqliteWriter(SqliteReader):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def rows_for_update(self, table: str) -> Mapping[str, Any]:
-        return self.rows(table)
+    def rows_for_update(self, table: str, prefix: str = "") -> Mapping[str, Any]:
+        return self.rows_under(table, prefix) if prefix else self.rows(table)
 
     def rows_held(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)

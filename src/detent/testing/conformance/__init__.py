@@ -21,9 +21,13 @@ from detent.testing.conformance import (
     log_maintenance,
     outbox,
     plans,
+    providers,
+    quotas,
     reads,
     recent_commits,
+    shares,
     timers,
+    variants,
     writes,
 )
 from detent.testing.conformance.case import CHECKS, Case, Check, OpenStore, run
@@ -49,9 +53,13 @@ __all__ = [
     "log_maintenance",
     "outbox",
     "plans",
+    "providers",
+    "quotas",
     "reads",
     "recent_commits",
     "run",
+    "shares",
     "timers",
+    "variants",
     "writes",
 ]

@@ -56,7 +56,7 @@ class SilentStore:
         self._store = store
         self.url, self.parallel_writes = store.url, store.parallel_writes
         self.blobs = store.blobs
-        self.outputs = store.outputs
+        self.outputs, self.replica = store.outputs, store.replica
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
         return self._store.read()

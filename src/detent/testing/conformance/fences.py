@@ -33,6 +33,7 @@ REPORTS: Mapping[type[c.Report], tuple[Any, ...]] = {
     c.RecordCheckpoint: ("page-1", {"read": True}),
     c.BeginEffect: ("mail", "manual"),
     c.SuspendRun: (RUN, "pause", "signal", ("go",)),
+    c.RequestPermission: (RUN, "permission-1", None, {"text": "May I?"}),
     c.CompleteRun: (RUN, "done"),
     c.FailRun: (RUN, "network", "no route"),
     c.TimeOutRun: (RUN,),

@@ -90,6 +90,20 @@ def rows_are_searched(case: Case) -> None:
 
 
 @check
+def jobs_and_runs_are_found_by_the_title_of_their_task(case: Case) -> None:
+    """Together with those that have the text themselves; a job without a task has no title."""
+    a_list(case)
+    alone = submit_job(case.engine, intent="number 1")
+    with case.store.read() as view:
+        jobs = [row["id"] for row in view.page(Query("jobs", search="UMBER 1"))]
+        runs = [row["id"] for row in view.page(Query("runs", search="umber 1", order="queued_at"))]
+        none = view.page(Query("runs", search="number_1"))
+    assert sorted(jobs) == sorted([alone, "t1-j1"])
+    assert runs == ["t1-j1-r1"]
+    assert none == []
+
+
+@check
 def a_text_is_never_a_part_of_a_statement(case: Case) -> None:
     """Whatever it says to a database: it is stored, matched and searched for as it is."""
     text = "x'); DROP TABLE tasks; --\" :p0 ? $1 %s {} \\"

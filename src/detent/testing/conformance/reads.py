@@ -214,6 +214,21 @@ def named_values_are_kept_by_table(case: Case) -> None:
 
 
 @check
+def named_values_are_read_by_the_beginning_of_their_names(case: Case) -> None:
+    names = ["t", "t/ann/1", "t/ann/\U0001f600", "t/anna/1", "t/b", "t0", "ü/ann/1"]
+    with case.store.write() as tx:
+        tx.put_rows("review_drafts", dict.fromkeys(names, 1))
+    found = ("t/ann/1", "t/ann/\U0001f600")
+    with case.store.read() as view:
+        assert view.rows_under("review_drafts", "t/ann/") == dict.fromkeys(found, 1)
+        assert view.rows_under("review_drafts", "ü/") == {"ü/ann/1": 1}
+        assert view.rows_under("review_drafts", "x/") == {}
+    with case.store.write() as tx:
+        assert tx.rows_for_update("review_drafts", "t/ann/") == dict.fromkeys(found, 1)
+        assert len(tx.rows_for_update("review_drafts")) == len(names)
+
+
+@check
 def of_those_who_change_named_values_each_sees_what_the_others_did(case: Case) -> None:
     stores = [case.store, *(engine.store for engine in case.others(3))]
     begin = threading.Barrier(len(stores))

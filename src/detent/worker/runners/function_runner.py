@@ -12,6 +12,7 @@ from detent.app.run_operations import drive, drive_async
 from detent.app.values import storable
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.trace_propagation import run_span
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
@@ -31,7 +32,8 @@ class FunctionRunner:
         journal = Journal(run, client) if self.parameters.wants_run else None
         try:
             context = None if journal is None else Run(journal)
-            value = self.function(**self.parameters.decode(run.payload, context))
+            with run_span(run.traceparent):
+                value = self.function(**self.parameters.decode(run.payload, context))
         except BaseException as error:
             report = _raised(run, error)
         else:
@@ -44,7 +46,8 @@ class FunctionRunner:
         journal = Journal(run, client) if self.parameters.wants_run else None
         try:
             context = None if journal is None else AsyncRun(journal)
-            value = await self.function(**self.parameters.decode(run.payload, context))
+            with run_span(run.traceparent):
+                value = await self.function(**self.parameters.decode(run.payload, context))
         except BaseException as error:
             report = _raised(run, error)
         else:

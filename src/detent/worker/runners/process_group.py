@@ -69,6 +69,10 @@ class Group:
     def kill(self) -> None:
         """Send SIGKILL to every process that is left, until none is."""
         until_s = time.monotonic() + KILL_S
+        if self._is_ours() and self.pid is not None:
+            # All of the group in one step: processes that fork faster than they are listed end too.
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
         while self._signal(signal.SIGKILL) and time.monotonic() < until_s:
             time.sleep(POLL_S)
 

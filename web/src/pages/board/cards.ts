@@ -16,6 +16,7 @@ export interface Card {
   note: string;
 }
 export interface Filter {
+  search?: string;
   project?: string;
   intent?: string;
   tag?: string;
@@ -63,13 +64,19 @@ export function cardFromEvent(event: Event, table: Lifecycle): Card | null {
   };
 }
 
+/** Whether the server's search would find the task. */
+function contains({ id, title, intent }: Card, wanted: string): boolean {
+  return [id, title, intent].some((text) => text.toLowerCase().includes(wanted));
+}
+
 export function fits(card: Card, filter: Filter): boolean {
   return (
     (!filter.project || card.project === filter.project) &&
     (!filter.intent || card.intent === filter.intent) &&
     (!filter.source || card.source === filter.source) &&
     (!filter.priority || card.priority === filter.priority) &&
-    (!filter.tag || card.tags.includes(filter.tag))
+    (!filter.tag || card.tags.includes(filter.tag)) &&
+    (!filter.search || contains(card, filter.search.toLowerCase()))
   );
 }
 

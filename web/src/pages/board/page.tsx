@@ -15,7 +15,7 @@ import { useLook, useTables } from "../../ui/tables";
 import { When } from "../../ui/when";
 import { type Card, Cards, type Filter, isEnd, MAX_ENDED, statesIn } from "./cards";
 
-const FILTERS = ["project", "intent", "tag", "source", "priority"] as const;
+const FILTERS = ["search", "project", "intent", "tag", "source", "priority"] as const;
 const PRIORITIES = ["P0", "P1", "P2", "P3"];
 /** Until a card has been measured: a title of one line. */
 const CARD_HEIGHT = 78;
@@ -115,7 +115,13 @@ function Narrowing({ filter, change }: { filter: Filter; change: Change }) {
     priority: PRIORITIES,
   };
   return (
-    <Filters fields={FILTERS.map((key) => ({ key, choices: choices[key] }))}>
+    <Filters
+      fields={FILTERS.map((key) => ({
+        key,
+        name: key === "search" ? "title or id" : key,
+        choices: choices[key],
+      }))}
+    >
       {FILTERS.some((key) => filter[key]) && (
         <button
           type="button"
@@ -151,9 +157,13 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
   const count = [...columns.values()].reduce((sum, column) => sum + column.length, 0);
   if (problem) return <Trouble problem={problem} again={() => setRound(round + 1)} />;
   if (!count && !cards.loading) {
-    return (
+    return FILTERS.some((key) => filter[key]) ? (
       <Empty title="No task matches the filters.">
-        <p>Choose another lifecycle, clear the filters, or submit a task:</p>
+        <p>Remove a filter, or choose another lifecycle.</p>
+      </Empty>
+    ) : (
+      <Empty title={`There are no tasks of the lifecycle ${plain(table.id)} yet.`}>
+        <p>Choose another lifecycle, or submit a task:</p>
         <Command>detent submit runQA --project demo</Command>
       </Empty>
     );

@@ -8,8 +8,11 @@ import { Value } from "../../ui/value";
 
 const MAX_LINES = 12;
 
-// Loaded when an item of this kind is opened: it needs the colours and the virtual list.
+// Loaded when an item of this kind is opened: they need the colours and the virtual list.
 const RunOutput = lazy(async () => ({ default: (await import("../../ui/output")).RunOutput }));
+const Transcript = lazy(async () => ({
+  default: (await import("../../ui/transcript")).Transcript,
+}));
 
 export function Behind({ task }: { task: Task }) {
   const runs = useRead("task_runs", { task_id: task.id });
@@ -41,7 +44,12 @@ function Past({ run, whole, given }: Props) {
             <Link to={whole}>All output</Link>
           </div>
           <Suspense fallback={<Loading what="the output" />}>
-            <RunOutput key={run.id} run={run} most={MAX_LINES} />
+            {/* Every run of an agent has a session. */}
+            {run.session_id === null ? (
+              <RunOutput key={run.id} run={run} most={MAX_LINES} />
+            ) : (
+              <Transcript key={run.id} run={run} short />
+            )}
           </Suspense>
         </>
       )}

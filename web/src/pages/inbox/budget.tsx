@@ -4,6 +4,7 @@ import { useRead } from "../../api/hooks";
 import type { InboxTask, Task } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { dollars, plain } from "../../text";
+import { BudgetField } from "../../ui/budget_field";
 import { Meter } from "../../ui/meter";
 import { Loading, Trouble } from "../../ui/notes";
 import { Behind } from "./behind";
@@ -42,19 +43,13 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
       )}
       <Meter label="Budget that is spent" used={spent.spent} all={budget} />
       <form className="row wrap end-aligned" onSubmit={submit}>
-        <label className="field">
-          <span>New budget in dollars</span>
-          <input
-            className="input"
-            data-key="main"
-            type="number"
-            min={0.01}
-            step="any"
-            required
-            value={amount}
-            onChange={(event) => setAmount(event.target.value)}
-          />
-        </label>
+        <BudgetField
+          label="New budget in dollars"
+          value={amount}
+          onChange={setAmount}
+          required
+          dataKey="main"
+        />
         <button type="submit" className="button primary" disabled={raise.isPending}>
           Raise the budget and continue
         </button>
@@ -74,7 +69,7 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
 }
 
 /** Half as much again as was needed so far, in whole dimes. */
-function suggestion(task: Task): string {
+export function suggestion(task: Pick<Task, "spent" | "budget">): string {
   const needed = Math.max(task.spent, task.budget ?? 0) * 1.5;
   return (Math.ceil(needed * 10) / 10).toFixed(2);
 }

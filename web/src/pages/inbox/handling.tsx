@@ -24,7 +24,6 @@ export function Handling({ task, people }: { task: InboxTask; people: readonly s
 function Assignment({ task, people }: { task: InboxTask; people: readonly string[] }) {
   const me = useRead("show_me", {}, { fixed: true }).data?.name;
   const [asking, setAsking] = useState(false);
-  const [person, setPerson] = useState("");
   const word = (name: string | null) => (name ? `Assigned to ${plain(name)}` : "Unassigned");
   const assign = useSettling("assign_task", "Assignment changed", task);
   const give = (name: string | null) => {
@@ -55,90 +54,119 @@ function Assignment({ task, people }: { task: InboxTask; people: readonly string
         Assign…
       </button>
       {asking && (
-        <Dialog
+        <AssignDialog
           title="Assign this item"
-          action="Assign"
+          people={people}
+          onAssign={give}
           onClose={() => setAsking(false)}
-          onDo={() => give(person.trim() || null)}
-        >
-          <label className="field">
-            <span>Person (empty: no person)</span>
-            <input
-              className="input"
-              list="people"
-              autoComplete="off"
-              maxLength={100}
-              value={person}
-              onChange={(event) => setPerson(event.target.value)}
-            />
-          </label>
-          <datalist id="people">
-            {people.map((each) => (
-              <option key={each} value={each} />
-            ))}
-          </datalist>
-          <p className="faint">
-            A person is the name of a token, for example {plain(me ?? "ada")}.
-          </p>
-        </Dialog>
+        />
       )}
     </>
   );
 }
 
-const CUSTOM = "custom";
+interface AssignProps {
+  title: string;
+  people: readonly string[];
+  onAssign: (person: string | null) => void;
+  onClose: () => void;
+}
+
+export function AssignDialog({ title, people, onAssign, onClose }: AssignProps) {
+  const me = useRead("show_me", {}, { fixed: true }).data?.name;
+  const [person, setPerson] = useState("");
+  return (
+    <Dialog
+      title={title}
+      action="Assign"
+      onClose={onClose}
+      onDo={() => onAssign(person.trim() || null)}
+    >
+      <label className="field">
+        <span>Person (leave it empty to assign no one)</span>
+        <input
+          className="input"
+          list="people"
+          autoComplete="off"
+          maxLength={100}
+          value={person}
+          onChange={(event) => setPerson(event.target.value)}
+        />
+      </label>
+      <datalist id="people">
+        {[...new Set([...(me ? [me] : []), ...people])].map((each) => (
+          <option key={each} value={each} />
+        ))}
+      </datalist>
+      <p className="faint">
+        People are known by the names of their tokens; yours is {plain(me ?? "not known")}.
+      </p>
+    </Dialog>
+  );
+}
 
 function Snooze({ task }: { task: InboxTask }) {
   const [asking, setAsking] = useState(false);
-  const [value, setValue] = useState("");
-  const times = snoozeTimes(new Date());
-  const choose = (chosen: string) => {
-    if (chosen === CUSTOM) {
-      setValue(localValue(times[1]!.at));
-      setAsking(true);
-    } else if (chosen) void snooze(task, times[Number(chosen)]!.at);
-  };
   return (
     <>
-      <select
-        className="input small"
-        aria-label="Snooze"
+      <button
+        type="button"
+        className="button small"
         data-key="snooze"
-        value=""
-        onChange={(event) => choose(event.target.value)}
+        onClick={() => setAsking(true)}
       >
-        <option value="">Snooze…</option>
-        {times.map((each, index) => (
-          <option key={each.name} value={index}>
-            {each.name}
-          </option>
-        ))}
-        <option value={CUSTOM}>until another time…</option>
-      </select>
+        Snooze…
+      </button>
       {asking && (
-        <Dialog
+        <SnoozeDialog
           title="Snooze this item"
-          action="Snooze"
+          onSnooze={(at) => void snooze(task, at)}
           onClose={() => setAsking(false)}
-          onDo={() => {
-            setAsking(false);
-            void snooze(task, new Date(value));
-          }}
-        >
-          <label className="field">
-            <span>Until</span>
-            <input
-              className="input"
-              type="datetime-local"
-              required
-              min={localValue(new Date())}
-              value={value}
-              onChange={(event) => setValue(event.target.value)}
-            />
-          </label>
-        </Dialog>
+        />
       )}
     </>
+  );
+}
+
+interface SnoozeProps {
+  title: string;
+  onSnooze: (until: Date) => void;
+  onClose: () => void;
+}
+
+export function SnoozeDialog({ title, onSnooze, onClose }: SnoozeProps) {
+  const [times] = useState(() => snoozeTimes(new Date()));
+  const [value, setValue] = useState(localValue(times[1]!.at));
+  const until = (at: Date) => {
+    onClose();
+    onSnooze(at);
+  };
+  return (
+    <Dialog
+      title={title}
+      action="Snooze until then"
+      onClose={onClose}
+      onDo={() => until(new Date(value))}
+    >
+      <div className="row wrap">
+        {times.map(({ name, at }) => (
+          <button key={name} type="button" className="button" onClick={() => until(at)}>
+            {name}
+          </button>
+        ))}
+      </div>
+      <label className="field">
+        <span>Another time</span>
+        <input
+          className="input"
+          type="datetime-local"
+          required
+          min={localValue(new Date())}
+          value={value}
+          onChange={(event) => setValue(event.target.value)}
+        />
+      </label>
+    </Dialog>
   );
 }
 

@@ -4,7 +4,7 @@ import type { InboxTask } from "../../api/schema";
 import { go, Link, useSearch } from "../../router";
 import { plural } from "../../text";
 import { type KeyHelp, useKeys } from "../../ui/keys";
-import { Command, Empty, Loading, Trouble } from "../../ui/notes";
+import { Empty, Loading, Trouble } from "../../ui/notes";
 import { filterFrom, groupingFrom, InboxFilters, peopleIn } from "./filters";
 import { grouped } from "./groups";
 import { Hints } from "./hints";
@@ -56,6 +56,8 @@ function Matters({ waiting, id }: Props) {
     setChosen(next);
   };
   useInboxKeys(items, open, choose);
+  // A narrow window shows the list, or the item of the address.
+  const isItem = id === undefined ? undefined : true;
   return (
     <>
       <div className="title-row">
@@ -63,12 +65,19 @@ function Matters({ waiting, id }: Props) {
         <p className="faint">{countText(waiting, search.get("snoozed") !== null)}</p>
         {open && <Hints waiting={open} />}
       </div>
-      <div className="title-row" data-key="filters">
+      <div className="title-row list-only" data-key="filters" data-item={isItem}>
         <InboxFilters all={all} snoozed={waiting.snoozed} />
       </div>
-      <Selection tasks={tasksIn(items, chosen)} onDone={() => setChosen(new Set())} />
+      <Selection
+        tasks={tasksIn(items, chosen)}
+        people={peopleIn(all)}
+        onDone={() => setChosen(new Set())}
+      />
       {open ? (
-        <div className="inbox">
+        <div className="inbox" data-item={isItem}>
+          <Link className="all-items" to={`/${location.search}`}>
+            All {plural(items.length, "item")}
+          </Link>
           <ItemList groups={groups} open={open} chosen={chosen} onChoose={choose} />
           <Matter key={open.id} waiting={open} people={peopleIn(all)} />
         </div>
@@ -102,10 +111,12 @@ function Nothing({ filtered }: { filtered: boolean }) {
   return (
     <Empty title="Nothing is waiting for you.">
       <p>
-        Questions, reviews, exceeded budgets and failures appear here. Open the{" "}
-        <Link to="/board">board</Link>, or submit a task:
+        Questions, reviews, exceeded budgets and failures appear here. The{" "}
+        <Link to="/board">board</Link> has all tasks.
       </p>
-      <Command>detent submit runQA --project demo</Command>
+      <Link className="button primary" to="/new">
+        New task
+      </Link>
     </Empty>
   );
 }

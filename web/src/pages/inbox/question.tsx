@@ -1,6 +1,7 @@
 // A question or a confirmation: its options as buttons, and, if allowed, a field for a free text.
 import type { FormEvent } from "react";
 import type { InboxTask, JobQuestion } from "../../api/schema";
+import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
 import { Behind, BehindJob } from "./behind";
 import { type Asked, asked, may } from "./kinds";
@@ -14,12 +15,16 @@ export function TaskAsks({ task }: { task: InboxTask }) {
   const send = (value: unknown) => answer({ task_id: task.id, question: wait, answer: value });
   return (
     <>
-      <Question
-        question={asked(task.blocked_detail)}
-        send={send}
-        id={task.id}
-        wait={wait ?? task.state_at}
-      />
+      {may(task, "choose") ? (
+        <Choice task={task} />
+      ) : (
+        <Question
+          question={asked(task.blocked_detail)}
+          send={send}
+          id={task.id}
+          wait={wait ?? task.state_at}
+        />
+      )}
       {may(task, "cancel") && (
         <div className="row">
           <button
@@ -32,6 +37,20 @@ export function TaskAsks({ task }: { task: InboxTask }) {
         </div>
       )}
       <Behind task={task} />
+    </>
+  );
+}
+
+/** Which variant to choose is decided where they are compared. */
+function Choice({ task }: { task: InboxTask }) {
+  return (
+    <>
+      <p className="asked">{plain(asked(task.blocked_detail).text)}</p>
+      <div className="row">
+        <Link className="button primary" data-key="option" to={linkTo.task(task.id, "variants")}>
+          Compare and choose
+        </Link>
+      </div>
     </>
   );
 }

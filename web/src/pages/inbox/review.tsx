@@ -1,7 +1,7 @@
 // A review: the result and the evidence of the work, earlier rounds, and the decision.
 import { type FormEvent, useState } from "react";
 import { useFresh, useRead } from "../../api/hooks";
-import type { InboxTask, Lifecycle, Task } from "../../api/schema";
+import type { Event, InboxTask, Lifecycle, Task } from "../../api/schema";
 import { eventWords } from "../../lifecycles";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
@@ -10,6 +10,8 @@ import { Trouble } from "../../ui/notes";
 import { useTable } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { When } from "../../ui/when";
+import { Prose } from "../review/prose";
+import { acceptedWord, acceptLabel, FailedAcceptance, isAcceptance } from "./acceptance";
 import { Choices, RoundsUsed } from "./choices";
 import { may } from "./kinds";
 import { useDecision, useDraft } from "./settling";
@@ -33,7 +35,8 @@ function useWork(task: Task) {
 
 export function Review({ task }: { task: InboxTask }) {
   const table = useTable(task.lifecycle);
-  const accept = useDecision("accept_task", "Accepted", task);
+  const accept = useDecision("accept_task", acceptedWord(task), task);
+  const acceptOnly = useDecision("accept_task", "Accepted", task);
   const reject = useDecision("reject_task", "Rejected", task);
   const [comment, setComment] = useDraft(task.id, "review", task.state_at);
   const [again, setAgain] = useState(true);
@@ -45,8 +48,10 @@ export function Review({ task }: { task: InboxTask }) {
     const run = again && isQueuedByHand(table, task);
     reject({ ...seen, comment: comment || null, run });
   };
+  const without = () => acceptOnly({ ...seen, comment: comment || null, without_action: true });
   return (
     <>
+      <FailedAcceptance task={task} onWithout={may(task, "accept") ? without : undefined} />
       <Work task={task} work={work} />
       <Rounds task={task} />
       <RoundsUsed task={task} />
@@ -85,7 +90,7 @@ export function Review({ task }: { task: InboxTask }) {
                 data-key="accept"
                 onClick={() => accept({ ...seen, comment: comment || null })}
               >
-                Accept
+                {acceptLabel(task)}
               </button>
             )}
           </div>
@@ -107,11 +112,14 @@ function isQueuedByHand(table: Lifecycle, task: Task): boolean {
 /** The outcome of the work: its summary or result, and its evidence. */
 function Work({ task, work }: { task: Task; work: ReturnType<typeof useWork> }) {
   const { jobs, evidence } = work;
-  const job = jobs.data?.items.at(-1);
+  const job = jobs.data?.items.filter((each) => !isAcceptance(each)).at(-1);
   const result = job?.result;
   const summary = summaryOf(result);
-  // Earlier rounds left files of their own; what is judged is the last one.
-  const files = evidence.data?.items.filter((item) => !job || item.run_id.startsWith(`${job.id}-`));
+  // Earlier rounds left files of their own; what is judged is the last one. Until the jobs are
+  // loaded, no file is shown: those of all rounds would appear for a moment.
+  const files =
+    jobs.data &&
+    evidence.data?.items.filter((item) => !job || item.run_id.startsWith(`${job.id}-`));
   return (
     <>
       {files?.some((item) => item.file === DIFF) && (
@@ -124,7 +132,7 @@ function Work({ task, work }: { task: Task; work: ReturnType<typeof useWork> }) 
       {summary && (
         <>
           <h3>Summary</h3>
-          <p className="prose">{plain(summary)}</p>
+          <Prose text={summary} />
         </>
       )}
       {result != null && !summary && (
@@ -135,6 +143,7 @@ function Work({ task, work }: { task: Task; work: ReturnType<typeof useWork> }) 
       )}
       <h3>Evidence</h3>
       {evidence.error && <Trouble problem={evidence.error} />}
+      {jobs.error && <Trouble problem={jobs.error} />}
       {files && <Evidence items={files} />}
     </>
   );
@@ -147,7 +156,14 @@ export function summaryOf(result: unknown): string | null {
   return typeof words === "string" && words ? words : null;
 }
 
-function Rounds({ task }: { task: Task }) {
+/** After a conflict, a worker sends the work back. */
+function byWhom({ name, actor }: Event): string {
+  const isWorker = actor.startsWith("worker:");
+  return isWorker ? "sent back by detent" : `${eventWords(name)} by ${plain(actor)}`;
+}
+
+/** What was asked for after each earlier round. */
+export function Rounds({ task }: { task: Pick<Task, "id" | "lifecycle" | "rounds"> }) {
   const counted = useTable(task.lifecycle).rounds.events;
   const events = useRead("task_events", { task_id: task.id }, { enabled: task.rounds > 0 });
   const rounds = events.data?.events.filter((event) => counted.includes(event.name)) ?? [];
@@ -161,10 +177,9 @@ function Rounds({ task }: { task: Task }) {
           return (
             <li key={event.position}>
               <span className="faint">
-                Round {data.round}, {eventWords(event.name)} by {plain(event.actor)}{" "}
-                <When at={event.at} />
+                Round {data.round}, {byWhom(event)} <When at={event.at} />
               </span>
-              <p>{data.comment ? plain(data.comment) : "without a comment"}</p>
+              {data.comment ? <Prose text={data.comment} /> : <p>without a comment</p>}
             </li>
           );
         })}

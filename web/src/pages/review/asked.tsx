@@ -9,7 +9,8 @@ import { addressOf } from "../../ui/evidence";
 import { StateMark } from "../../ui/state";
 import { Value } from "../../ui/value";
 import { titleOf } from "../inbox/kinds";
-import { summaryOf } from "../inbox/review";
+import { Rounds, summaryOf } from "../inbox/review";
+import { CheckCard } from "./check";
 import { Prose } from "./prose";
 import { testCounts } from "./test_counts";
 
@@ -34,7 +35,9 @@ export function Asked({ review }: { review: Review }) {
             {summary ? <Prose text={summary} /> : <Value value={review.result} />}
           </details>
         )}
+        {review.check && <CheckCard check={review.check} />}
       </div>
+      <Rounds task={{ ...review, id: review.task_id }} />
     </header>
   );
 }
@@ -63,7 +66,7 @@ function Facts({ review }: { review: Review }) {
       <Fact name="State">
         <StateMark table={review.lifecycle} state={review.state} />
       </Fact>
-      <Fact name="Rounds">{limit === null ? rounds : `${rounds} of ${limit}`}</Fact>
+      <Fact name="Round">{roundText(rounds, limit)}</Fact>
       <Fact name="Cost">{dollars(review.cost_usd)}</Fact>
       <Fact name="Tokens">
         {review.tokens_in.toLocaleString("en")} in, {review.tokens_out.toLocaleString("en")} out
@@ -76,6 +79,13 @@ function Facts({ review }: { review: Review }) {
       </Fact>
     </dl>
   );
+}
+
+/** The number of the round, and how many requests for changes are left. */
+export function roundText(rounds: number, limit: number | null): string {
+  const left =
+    limit === null ? "" : `, ${plural(Math.max(0, limit - rounds), "more request")} possible`;
+  return `${rounds + 1}${left}`;
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

@@ -7,15 +7,17 @@ import { useSearch } from "../../router";
 import { bytes } from "../../text";
 import { KeyList } from "../../ui/key_list";
 import { useKeys } from "../../ui/keys";
-import { Loading, Trouble } from "../../ui/notes";
+import { Empty, Loading, Trouble } from "../../ui/notes";
 import { useCurrentFile } from "./current_file";
 import type { Side } from "./diff_rows";
 import { attempt } from "./draft_box";
+import { foldedBecause } from "./file_facts";
 import { FileLoader } from "./file_loader";
 import { FileSection } from "./file_section";
 import { inTreeOrder } from "./file_tree";
+import { linesIn, lineText } from "./line_link";
 import type { AllNotes } from "./notes";
-import { inPageOrder, NO_NOTES, placeOf, type Selection } from "./notes_of_file";
+import { inPageOrder, NO_NOTES, placeOf, type Selection, selectionOf } from "./notes_of_file";
 import { Outdated } from "./outdated";
 import { type ReviewActs, ReviewContext, ThreadsContext } from "./review_context";
 import { REVIEW_KEYS } from "./review_keys";
@@ -58,6 +60,7 @@ export function Changes(props: Props) {
       </p>
     );
   }
+  if (!diff.files.length) return <Empty title="The work changed no file." />;
   if (since === null) return <Files {...props} files={diff.files} since={null} />;
   if (between.error) return <Trouble problem={between.error} again={between.refetch} />;
   const other = between.data?.since !== since || between.data.diff !== diff.sha256;
@@ -96,6 +99,7 @@ const CONTEXT_LINES = 6;
 const GONE: Omit<DiffFile, keyof ChangedFile> = {
   status: "deleted",
   generated: false,
+  generated_kind: null,
   old_mode: null,
   new_mode: null,
   image: false,
@@ -105,9 +109,7 @@ const GONE: Omit<DiffFile, keyof ChangedFile> = {
 };
 
 const FIRST = 6;
-/** Longer files are folded until the reader opens them. */
-const LONG = 800;
-const isFoldedAtFirst = (file: DiffFile) => file.generated || file.lines > LONG;
+const isFoldedAtFirst = (file: DiffFile) => foldedBecause(file) !== null;
 
 const BOTH: readonly Side[] = ["before", "after"];
 /** Between two diffs, the lines before are not lines of the diff under review. */
@@ -125,7 +127,7 @@ function Files({ review, diff, notes, files: unsorted, since }: FilesProps) {
   const shown = useDeferredValue(files, files.slice(0, FIRST));
   const loader = useLoader(task_id, diff.sha256, since, files);
   const [view, setView, wide] = useView();
-  const [selection, setSelection] = useState<Selection | null>(null);
+  const [selection, setSelection, arriving] = useLinkedLines();
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
   const [viewed, setViewed] = useViewed(review, diff.sha256);
   const [current, goTo] = useCurrentFile(shown.length);
@@ -143,12 +145,21 @@ function Files({ review, diff, notes, files: unsorted, since }: FilesProps) {
     since,
     notes,
     setSelection,
+    arriving,
     setOpen,
     setViewed,
   });
   const threads = useMemo(() => ({ replies: notes.replies, target }), [notes.replies, target]);
   const selected = useMemo(() => (selection ? placeOf(selection) : null), [selection]);
-  const goToPath = useGoToPath(files, shown.length === files.length, goTo);
+  const goToFile = useCallback(
+    (at: number) => {
+      const file = files[at];
+      if (file && arriving.current) setOpen(file.path, true);
+      goTo(at);
+    },
+    [files, arriving, setOpen, goTo],
+  );
+  const goToPath = useGoToPath(files, shown.length === files.length, goToFile);
   useKeys(
     {
       j: () => goTo(current + 1),
@@ -198,13 +209,29 @@ function Files({ review, diff, notes, files: unsorted, since }: FilesProps) {
                 selected={selected?.file === file.path ? selected : null}
               />
             ))}
-            {!files.length && <p className="faint">No file differs.</p>}
+            {!files.length && <p className="faint">No file has changed since that round.</p>}
           </div>
         </div>
         {help && <KeyList onClose={() => setHelp(false)} />}
       </ThreadsContext>
     </ReviewContext>
   );
+}
+
+/** The selected lines, which the address has, too, so that they have a link. */
+function useLinkedLines() {
+  const [search, change] = useSearch();
+  const linked = linesIn(search.get("file"), search.get("line"));
+  const [selection, setSelection] = useState(linked && selectionOf(linked));
+  const arriving = useRef(linked !== null);
+  const named = useRef(selection);
+  useEffect(() => {
+    if (named.current === selection) return;
+    named.current = selection;
+    const place = selection && placeOf(selection);
+    change({ ...(place && { file: place.file }), line: lineText(place) });
+  }, [selection, change]);
+  return [selection, setSelection, arriving] as const;
 }
 
 /** The line whose number has the focus. */
@@ -311,7 +338,7 @@ function useGoToPath(files: readonly DiffFile[], ready: boolean, goTo: (index: n
   }, [files, ready, goTo]);
   return useCallback(
     (path: string) => {
-      change({ file: path });
+      change({ file: path, line: null });
       goTo(files.findIndex((file) => file.path === path));
     },
     [files, goTo, change],
@@ -324,6 +351,7 @@ interface ActsProps {
   since: string | null;
   notes: AllNotes;
   setSelection: React.Dispatch<React.SetStateAction<Selection | null>>;
+  arriving: React.RefObject<boolean>;
   setOpen: (path: string, open: boolean) => void;
   setViewed: (path: string, viewed: boolean) => void;
 }
@@ -331,20 +359,23 @@ interface ActsProps {
 /** What the parts of the page can do. It stays the same while the diff does: thousands of lines
  * depend on it. */
 function useActs(props: ActsProps): ReviewActs {
-  const { task_id, diff, since, setSelection, setOpen, setViewed } = props;
+  const { task_id, diff, since, setSelection, arriving, setOpen, setViewed } = props;
   const { openDraft, openReply, editDraft, closeDraft, savers, keepText, refresh } = props.notes;
   return useMemo(
     () => ({
       taskId: task_id,
       diff,
       sides: since ? AFTER : BOTH,
-      select: (file, side, line, extend) =>
+      select: (file, side, line, extend) => {
+        arriving.current = false;
         setSelection((before) =>
           extend && before?.file === file && before.side === side
             ? { ...before, to: line }
             : { file, side, from: line, to: line },
-        ),
+        );
+      },
       unselect: () => setSelection(null),
+      arriving,
       comment: (place) => {
         setSelection(null);
         setOpen(place.file, true);
@@ -368,6 +399,7 @@ function useActs(props: ActsProps): ReviewActs {
       diff,
       since,
       setSelection,
+      arriving,
       setOpen,
       setViewed,
       openDraft,

@@ -130,6 +130,12 @@ export function withFolds(
   return found;
 }
 
+/** Whether some lines end with CRLF and others do not. */
+export function hasMixedEnds(hunks: readonly ReviewHunk[]): boolean {
+  const ends = hunks.flatMap(({ lines }) => lines.map((line) => line.text.endsWith("\r")));
+  return ends.includes(true) && ends.includes(false);
+}
+
 /** Rows in groups of a size that the browser lays out one by one, when they come into view. */
 export function blocks<T>(rows: readonly T[], size = 120): T[][] {
   const found: T[][] = [];
@@ -211,12 +217,30 @@ export function changedSpans(hunks: readonly ReviewHunk[]): Map<ReviewLine, Span
       const longer = Math.max(left.text.length, right.text.length);
       const shared = longer - Math.max(leftTo, rightTo) + from;
       if (shared < longer * LEAST_SHARED) continue;
-      if (leftTo > from) found.set(left, [from, leftTo]);
-      if (rightTo > from) found.set(right, [from, rightTo]);
+      const [start, leftEnd, rightEnd] = wholeWords(left.text, right.text, [from, leftTo, rightTo]);
+      if (leftEnd > start) found.set(left, [start, leftEnd]);
+      if (rightEnd > start) found.set(right, [start, rightEnd]);
     }
   };
   for (const hunk of hunks) walk(hunk.lines, compare, () => undefined);
   return found;
+}
+
+const isWord = (character: string | undefined) => /[\p{L}\p{N}_]/u.test(character ?? "");
+
+/** The difference, widened to where words begin and end in both texts. */
+function wholeWords(
+  one: string,
+  other: string,
+  [from, oneTo, otherTo]: readonly [number, number, number],
+): [number, number, number] {
+  let start = from;
+  if (isWord(one[from]) || isWord(other[from])) while (isWord(one[start - 1])) start -= 1;
+  let tail = 0;
+  if (isWord(one[oneTo - 1]) || isWord(other[otherTo - 1])) {
+    while (isWord(one[oneTo + tail])) tail += 1;
+  }
+  return [start, oneTo + tail, otherTo + tail];
 }
 
 function difference(one: string, other: string): [number, number, number] {

@@ -90,6 +90,8 @@ function Editor({ draft, onRemove }: EditorProps) {
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void close();
   };
   const isReply = draft.replyTo !== null;
+  // The lines of an outdated draft are not in this diff: it is published along with the others.
+  const canPost = isReply || draft.place !== null;
   return (
     <div className="note draft editing">
       <label className="field">
@@ -110,14 +112,16 @@ function Editor({ draft, onRemove }: EditorProps) {
         <button type="button" className="button small" disabled={busy} onClick={discard}>
           Discard
         </button>
-        <button
-          type="button"
-          className="button small"
-          disabled={busy || !text.trim()}
-          onClick={post}
-        >
-          {isReply ? "Reply now" : "Post now"}
-        </button>
+        {canPost && (
+          <button
+            type="button"
+            className="button small"
+            disabled={busy || !text.trim()}
+            onClick={post}
+          >
+            {isReply ? "Reply now" : "Post now"}
+          </button>
+        )}
         <button
           type="button"
           className="button small primary"
@@ -193,7 +197,7 @@ function forgiveMissing(problem: Problem): void {
 function postNow(review: ReviewActs, draft: OwnDraft, text: string): Promise<unknown> {
   const task_id = review.taskId;
   if (draft.replyTo) return call("reply_to_comment", { task_id, comment_id: draft.replyTo, text });
-  const comment = { task_id, diff: review.diff, ...draft.place!, text };
+  const comment = { task_id, diff: review.diff, ...draft.place, text };
   return call("add_comment", comment as Takes<"add_comment">);
 }
 

@@ -16,6 +16,7 @@ import {
   blocks,
   changedSpans,
   type FoldRow,
+  hasMixedEnds,
   type LineRow,
   type Row,
   splitRows,
@@ -23,10 +24,11 @@ import {
   withFolds,
   withoutSpaceChanges,
 } from "./diff_rows";
+import { factsOf } from "./file_facts";
 import { type FileLines, type FileLoader, type Loaded, useLoaded } from "./file_loader";
 import { highlight } from "./highlighter";
 import { LINE_PX, Lines, NoteList } from "./lines";
-import { below, isIn, lineKey, type Notes } from "./notes_of_file";
+import { below, isIn, lineKey, type Notes, openComments } from "./notes_of_file";
 import { useReview } from "./review_context";
 import type { Token } from "./tokens";
 
@@ -94,7 +96,7 @@ function useNear(element: React.RefObject<HTMLElement | null>): boolean {
 
 function Head({ file, open, viewed, notes }: Props) {
   const review = useReview();
-  const openComments = notes.comments.filter((comment) => comment.state === "open").length;
+  const unresolved = openComments(notes);
   const whole = { file: file.path, side: "after", start: 0, end: 0 } as const;
   return (
     <header className="file-head">
@@ -119,7 +121,7 @@ function Head({ file, open, viewed, notes }: Props) {
             {fact}
           </span>
         ))}
-        {openComments > 0 && <span className="tag strong">{plural(openComments, "comment")}</span>}
+        {unresolved > 0 && <span className="tag strong">{plural(unresolved, "open comment")}</span>}
         <Counts file={file} />
       </span>
       <button
@@ -149,17 +151,6 @@ export function Counts({ file }: { file: DiffFile }) {
       <span className="removed-text">−{file.removed.toLocaleString("en")}</span>
     </span>
   );
-}
-
-function factsOf(file: DiffFile): string[] {
-  const facts: string[] = [];
-  if (file.status !== "modified") facts.push(file.status);
-  if (file.generated) facts.push("generated");
-  if (file.binary) facts.push("binary");
-  if (file.old_mode && file.new_mode && file.old_mode !== file.new_mode) {
-    facts.push(`mode ${file.old_mode} → ${file.new_mode}`);
-  }
-  return facts;
 }
 
 function Body({ file, loader, view, notes, selected, near }: Props & { near: boolean }) {
@@ -245,15 +236,16 @@ function Content({ path, file, view, notes, selected, near }: ContentProps) {
   const painting = usePainting(path, hunks, near);
   const { at, rest } = useMemo(() => below(notes, shownLines(all)), [notes, all]);
   const shown = useMemo(() => {
-    const places = [...notes.comments, ...notes.drafts].map((each) => each.place!);
+    const noted = [...notes.comments, ...notes.drafts].map((each) => each.place!);
+    const places = selected ? [...noted, selected] : noted;
     const keep = (row: LineRow) => places.some((place) => isIn(place, row));
     return blocks(withFolds(all, opened, keep));
-  }, [all, opened, notes]);
+  }, [all, opened, notes, selected]);
   const unfold = (fold: FoldRow) => setOpened((before) => new Set(before).add(fold.key));
   if (!hunks.length) {
     const changed = file.hunks.length > 0;
     return (
-      <Apart notes={notes} text={changed ? "Only white space differs." : "No line differs."} />
+      <Apart notes={notes} text={changed ? "Only white space differs." : "No lines changed."} />
     );
   }
   return (
@@ -318,6 +310,7 @@ function usePainting(path: string, hunks: readonly ReviewHunk[], near: boolean) 
     tokens: Map<ReviewLine, Token[]> | null;
   }>();
   const spans = useMemo(() => changedSpans(hunks), [hunks]);
+  const mixedEnds = useMemo(() => hasMixedEnds(hunks), [hunks]);
   useEffect(() => {
     if (!near) return;
     let left = false;
@@ -331,5 +324,5 @@ function usePainting(path: string, hunks: readonly ReviewHunk[], near: boolean) 
     };
   }, [path, hunks, near]);
   const tokens = read?.hunks === hunks ? read.tokens : null;
-  return useMemo(() => ({ tokens, spans }), [tokens, spans]);
+  return useMemo(() => ({ tokens, spans, mixedEnds }), [tokens, spans, mixedEnds]);
 }

@@ -1,7 +1,15 @@
 // The lines of a file as tables: unified, or before and after side by side.
-import { type KeyboardEvent, type MouseEvent, memo, type ReactNode } from "react";
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  memo,
+  type ReactNode,
+  useEffect,
+  useRef,
+} from "react";
 import type { CommentPlace, ReviewLine } from "../../api/schema";
 import { plain, plural } from "../../text";
+import { say } from "../../ui/toast";
 import type { FoldRow, LineRow, Row, Side, Span } from "./diff_rows";
 import { DraftBox } from "./draft_box";
 import { isIn, lineKey, type Notes, placeWords } from "./notes_of_file";
@@ -12,6 +20,8 @@ import { pieces, type Token } from "./tokens";
 export interface Painting {
   tokens: ReadonlyMap<ReviewLine, Token[]> | null;
   spans: ReadonlyMap<ReviewLine, Span>;
+  /** Whether lines end differently, so that each CRLF is marked. */
+  mixedEnds: boolean;
 }
 
 export interface LinesProps {
@@ -132,14 +142,36 @@ export function NoteList({ notes }: { notes: Notes }) {
   );
 }
 
+/** The address names the selected lines. A browser allows this only on a secure connection. */
+async function copyLink(): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    say("The link to these lines is copied.");
+  } catch {
+    say("The browser does not allow copying. Copy the address of the page.", { bad: true });
+  }
+}
+
 function SelectionBar({ place }: { place: CommentPlace }) {
   const review = useReview();
+  const bar = useRef<HTMLParagraphElement>(null);
+  // The lines of a link are shown as soon as they are there.
+  useEffect(() => {
+    if (!review.arriving.current) return;
+    review.arriving.current = false;
+    bar.current?.closest("tr")?.scrollIntoView({ block: "center" });
+  }, [review.arriving]);
   return (
-    <p className="selection-bar row wrap">
+    <p ref={bar} className="selection-bar row wrap">
       <button type="button" className="button small primary" onClick={() => review.comment(place)}>
         Comment on {placeWords(place)}
       </button>
       <kbd>c</kbd>
+      {navigator.clipboard && (
+        <button type="button" className="link-button" onClick={copyLink}>
+          Copy link
+        </button>
+      )}
       <button type="button" className="link-button" onClick={review.unselect}>
         Cancel
       </button>
@@ -255,7 +287,7 @@ function codeOf(line: ReviewLine, painting: Painting, selected?: boolean): React
       {tokens || span
         ? pieces(tokens ?? [[null, text]], span).map((piece, at) => pieceOf(piece, at))
         : plain(text)}
-      {ends && <span className="line-end">␍</span>}
+      {ends && painting.mixedEnds && <span className="line-end"> CRLF</span>}
       {line.no_newline && <span className="line-end"> no newline at the end of the file</span>}
     </td>
   );

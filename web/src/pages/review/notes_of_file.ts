@@ -21,6 +21,11 @@ export interface Notes {
 
 export const NO_NOTES: Notes = { comments: [], drafts: [] };
 
+/** How many comments are not resolved. */
+export function openComments(notes: Notes = NO_NOTES): number {
+  return notes.comments.filter((comment) => comment.state === "open").length;
+}
+
 /** A range of lines on one side of a file, from where the selection began to where it ended. */
 export interface Selection {
   file: string;
@@ -31,6 +36,10 @@ export interface Selection {
 
 export function placeOf({ file, side, from, to }: Selection): CommentPlace {
   return { file, side, start: Math.min(from, to), end: Math.max(from, to) };
+}
+
+export function selectionOf({ file, side, start, end }: CommentPlace): Selection {
+  return { file, side, from: start, to: end };
 }
 
 /** Whether a row has a line of this place. */

@@ -15,7 +15,7 @@ import { useNotes } from "./notes";
 import { NEXT_KEYS } from "./review_keys";
 import { Verdict } from "./verdict";
 
-const READS = ["review", "task_comments", "why", "task_evidence"] as const;
+const READS = ["review", "task_comments", "why", "task_evidence", "show_task"] as const;
 
 export default function ReviewPage({ id }: { id: string }) {
   const review = useRead("review", { task_id: id });
@@ -60,14 +60,13 @@ function Opened({ latest }: { latest: Review }) {
       );
       setPinned(null);
       setSeen((before) => client.getQueryData<Review>(["review", { task_id }])?.version ?? before);
-      change({ since: since ?? null, file: null });
+      change({ since: since ?? null, file: null, line: null });
     },
     [change, settle, task_id],
   );
   return (
     <div className="review">
       <Asked review={review} />
-      {isNewer && <Newer pinned={pinned.sha256} onShow={reload} />}
       {diff ? (
         <Changes key={diff.sha256} review={review} diff={diff} notes={notes} onReload={reload} />
       ) : (
@@ -82,6 +81,7 @@ function Opened({ latest }: { latest: Review }) {
         onSeen={setSeen}
         onReload={reload}
         onNext={next}
+        newer={isNewer && <Newer pinned={pinned.sha256} onShow={reload} />}
       />
     </div>
   );

@@ -1,10 +1,11 @@
 import hljs from "highlight.js/lib/core";
 import python from "highlight.js/lib/languages/python";
 import { describe, expect, test, vi } from "vitest";
-import type { Comment, DiffFile, ReviewHunk, ReviewLine } from "../../api/schema";
+import type { Comment, CommentPlace, DiffFile, ReviewHunk, ReviewLine } from "../../api/schema";
 import {
   blocks,
   changedSpans,
+  hasMixedEnds,
   type Row,
   splitRows,
   unifiedRows,
@@ -12,9 +13,12 @@ import {
   withoutSpaceChanges,
 } from "./diff_rows";
 import { DraftSaver, DraftSavers } from "./draft_saver";
+import { factsOf } from "./file_facts";
 import { type FileLines, FileLoader } from "./file_loader";
 import { fileTree, inTreeOrder, matching } from "./file_tree";
+import { findingsOf } from "./findings";
 import { languageOf } from "./highlighter";
+import { linesIn, lineText } from "./line_link";
 import { below, grouped, inPageOrder, ownDrafts, placeWords } from "./notes_of_file";
 import { testCounts } from "./test_counts";
 import { pieces, readTokens } from "./tokens";
@@ -92,6 +96,23 @@ describe("rows", () => {
       [8, 10],
     ]);
   });
+  test("the part that differs begins and ends with words", () => {
+    const spans = changedSpans([hunk("-  return result;", "+  return resolve(result);")]);
+    expect([...spans.values()]).toEqual([
+      [9, 15],
+      [9, 24],
+    ]);
+    const ends = changedSpans([hunk("-if (counted) go()", "+if (listed) go()")]);
+    expect([...ends.values()]).toEqual([
+      [4, 11],
+      [4, 10],
+    ]);
+  });
+  test("line ends are marked only where they differ", () => {
+    expect(hasMixedEnds([hunk(" a\r", "-b\r", "+c\r")])).toBe(false);
+    expect(hasMixedEnds([hunk(" a", "-b")])).toBe(false);
+    expect(hasMixedEnds([hunk(" a\r", "-b\r", "+b")])).toBe(true);
+  });
 });
 
 describe("tokens", () => {
@@ -143,6 +164,39 @@ describe("files", () => {
       "z.py",
     ]);
     expect(matching(files, "APP/").length).toBe(2);
+  });
+  test("what is no plain file is named, and so is why a file is folded", () => {
+    const facts = (fields: Partial<DiffFile>) =>
+      factsOf({ ...file("x"), status: "added", lines: 3, ...fields });
+    expect(facts({ new_mode: "100644" })).toEqual(["added"]);
+    expect(facts({ new_mode: "120000" })).toEqual(["added", "symbolic link"]);
+    expect(facts({ new_mode: "100755" })).toEqual(["added", "executable"]);
+    expect(facts({ status: "deleted", old_mode: "160000" })).toEqual(["deleted", "submodule"]);
+    expect(facts({ status: "modified", old_mode: "100644", new_mode: "100755" })).toEqual([
+      "mode 100644 → 100755",
+    ]);
+    expect(facts({ generated: true, generated_kind: "lock_file" })).toEqual(["added", "lock file"]);
+    expect(facts({ lines: 801, binary: true })).toEqual(["added", "long", "binary"]);
+  });
+  test("lines have a text in the address", () => {
+    const place = (side: "before" | "after", start: number, end: number) =>
+      ({ file: "a.py", side, start, end }) as const;
+    const cases: [CommentPlace, string][] = [
+      [place("after", 4, 4), "4"],
+      [place("after", 4, 6), "4-6"],
+      [place("before", 12, 12), "before:12"],
+    ];
+    for (const [lines, text] of cases) {
+      expect(lineText(lines)).toBe(text);
+      expect(linesIn("a.py", text)).toEqual(lines);
+    }
+    expect(lineText(place("after", 0, 0))).toBeNull();
+    expect(lineText(null)).toBeNull();
+    expect(linesIn("a.py", "6-4")).toEqual(place("after", 4, 6));
+    for (const wrong of ["", "0", "-1", "4-", "x", "after:4", "4<b>", "9".repeat(20)]) {
+      expect(linesIn("a.py", wrong)).toBeNull();
+    }
+    expect(linesIn(null, "4")).toBeNull();
   });
   test("strange names are names", () => {
     const files = ["__proto__/constructor", "../x", "/abs", "a//b"].map(file);
@@ -307,4 +361,36 @@ test("counts of tests in the forms that tools write", () => {
   expect(testCounts(junit)).toEqual({ passed: 2, failed: 2 });
   expect(testCounts("= 1 failed, 7 passed in 2s =")).toEqual({ passed: 7, failed: 1 });
   expect(testCounts("nothing here")).toBeNull();
+});
+
+describe("findings of a checker", () => {
+  test("those that are comments are at their lines, the others are listed", () => {
+    const findings = [
+      { criterion: "All tests pass.", ok: false, text: "2 fail." },
+      { file: "a.py", line: 1, text: "Why?" },
+      { file: "a.py", line: 99, message: "Gone." },
+      "slow\u202e",
+      { score: 3 },
+      { criterion: "Two digits.", ok: true },
+      { criterion: "No warnings.", ok: false },
+    ];
+    const notes = [
+      { finding: 2, comment_id: "c1" },
+      { finding: 3, no_comment: "Line 99 is not in the diff." },
+    ];
+    expect(findingsOf({ accept: false, findings, line_comments: notes })).toEqual([
+      { text: "All tests pass: 2 fail.", reason: null },
+      { text: "a.py: Gone.", reason: "Line 99 is not in the diff." },
+      { text: "slow\ufffd", reason: null },
+      { text: '{\n  "score": 3\n}', reason: null },
+      { text: "Two digits: fulfilled", reason: null },
+      { text: "No warnings: not fulfilled", reason: null },
+    ]);
+  });
+
+  test("a result in another form has none, or one", () => {
+    expect(findingsOf(null)).toEqual([]);
+    expect(findingsOf("good")).toEqual([]);
+    expect(findingsOf({ findings: "one fault", line_comments: "x" })).toHaveLength(1);
+  });
 });

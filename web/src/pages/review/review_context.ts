@@ -1,5 +1,5 @@
 // What every part of the review page needs: the task, the diff that is shown, and what one can do.
-import { createContext, useContext } from "react";
+import { createContext, type RefObject, useContext } from "react";
 import type { CommentPlace } from "../../api/schema";
 import type { Side } from "./diff_rows";
 import type { DraftSavers } from "./draft_saver";
@@ -13,6 +13,8 @@ export interface ReviewActs {
   sides: readonly Side[];
   select: (file: string, side: Side, line: number, extend: boolean) => void;
   unselect: () => void;
+  /** Whether the selected lines are those of a link that was followed and not shown yet. */
+  arriving: RefObject<boolean>;
   /** Open an editor for a comment. */
   comment: (place: CommentPlace) => void;
   setOpen: (path: string, open: boolean) => void;

@@ -12,5 +12,9 @@ export const REVIEW_KEYS: KeyHelp = [
   ["ctrl enter", "keep the comment as a draft"],
 ];
 
+export const VERDICT_KEYS: KeyHelp = [
+  ["r", "go to the verdict: the comment on the work as a whole"],
+];
+
 /** Keys that work also without a diff. */
 export const NEXT_KEYS: KeyHelp = [["e", "next item of the inbox"]];

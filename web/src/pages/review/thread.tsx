@@ -84,7 +84,7 @@ function Head({ comment, shown, onShow }: HeadProps) {
     <p className="note-head">
       <strong>{plain(comment.author)}</strong>
       <span className="faint">
-        <When at={comment.at} />, round {comment.round + 1}
+        <When at={comment.at} />, round {comment.round}
       </span>
       {comment.place === null && <span className="tag strong">Outdated</span>}
       {resolved && <span className="tag">Resolved</span>}

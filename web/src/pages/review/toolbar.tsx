@@ -31,7 +31,7 @@ export function Toolbar({ review, since, view, setView, wide, onHelp }: Props) {
           <option value="">all</option>
           {review.earlier.map((each) => (
             <option key={each.sha256} value={each.sha256}>
-              since round {each.round + 1}
+              since round {each.round}
             </option>
           ))}
         </select>

@@ -4,7 +4,7 @@ import type { DiffFile } from "../../api/schema";
 import { plain, plural } from "../../text";
 import { useReveal } from "../../ui/reveal";
 import { type Directory, type Entry, fileTree, matching } from "./file_tree";
-import type { Notes } from "./notes_of_file";
+import { type Notes, openComments } from "./notes_of_file";
 
 interface Props {
   /** Whether there is room for the tree beside the files. */
@@ -65,7 +65,7 @@ function Branch({ entry, ...props }: Props & { entry: Entry }) {
         name={entry.name}
         file={entry.file}
         viewed={props.viewed.has(path)}
-        comments={props.notes.get(path)?.comments.length ?? 0}
+        comments={openComments(props.notes.get(path))}
         current={props.current === path}
         onGo={props.onGo}
       />
@@ -128,7 +128,7 @@ const Item = memo(function Item({ name, file, viewed, comments, current, onGo }:
         {comments > 0 && (
           <span className="tree-comments">
             {comments}
-            <span className="unseen"> {comments === 1 ? "comment" : "comments"}</span>
+            <span className="unseen"> open {comments === 1 ? "comment" : "comments"}</span>
           </span>
         )}
         <span className="tree-lines">

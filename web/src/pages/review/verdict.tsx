@@ -1,17 +1,21 @@
 // The bar with the verdict: request changes, accept, or an event of the task's own lifecycle.
 // A verdict names the diff that was read, or the version of a task without a diff; if the task has
 // another one by now, it is refused.
-import { useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import { call, type Problem } from "../../api/call";
 import { client, useRead } from "../../api/hooks";
 import type { Moved, Review } from "../../api/schema";
 import { eventLabel } from "../../lifecycles";
-import { plain, plural } from "../../text";
+import { plain, plural, words } from "../../text";
+import { useKeys } from "../../ui/keys";
 import { Trouble } from "../../ui/notes";
 import { useTable } from "../../ui/tables";
 import { say } from "../../ui/toast";
+import { acceptanceWords, acceptedWord, acceptLabel, FailedAcceptance } from "../inbox/acceptance";
 import { rowsFor, weight } from "../inbox/choices";
 import { titleOf } from "../inbox/kinds";
+import { useOverallComment } from "./overall_comment";
+import { VERDICT_KEYS } from "./review_keys";
 
 interface Props {
   review: Review;
@@ -25,17 +29,22 @@ interface Props {
   /** Show the diff that is under review now. */
   onReload: () => void;
   onNext: () => void;
+  /** That the task has a newer diff. */
+  newer: ReactNode;
 }
 
 export function Verdict(props: Props) {
-  const { review, drafts, openComments, settle, seen, onSeen, onReload, onNext } = props;
+  const { review, drafts, openComments, settle, seen, onSeen, onReload, onNext, newer } = props;
   const why = useRead("why", { task_id: review.task_id });
+  const task = useRead("show_task", { task_id: review.task_id }).data;
   const table = useTable(review.lifecycle);
-  const [comment, setComment] = useState("");
+  const [comment, setComment] = useOverallComment(review.task_id);
   // On a phone only the counts and the verdicts are shown at first.
   const [more, setMore] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useKeys({ r: () => field.current?.focus() }, VERDICT_KEYS);
   const current = why.data?.id === review.task_id ? why.data : null;
   const may = (action: string) => current?.actions.includes(action) ?? false;
   const own = { task_id: review.task_id, comment: comment.trim() || null };
@@ -60,6 +69,8 @@ export function Verdict(props: Props) {
       onSeen((await verb()).version);
       setComment("");
     });
+  const accept = (word: string, without_action: boolean) =>
+    decide(word, () => call("accept_task", { ...judged, without_action }));
   const reload = () => {
     setProblem(null);
     onReload();
@@ -68,20 +79,29 @@ export function Verdict(props: Props) {
   const decides = may("accept") || may("reject") || rows.length > 0;
   return (
     <section className="review-verdict" aria-label="Verdict">
+      {newer}
       {problem && <Refused problem={problem} onReload={reload} />}
+      <FailedAcceptance
+        task={task}
+        onWithout={may("accept") ? () => void accept("Accepted", true) : undefined}
+      />
       <div className="row wrap" data-more={more || undefined}>
         <p className="verdict-counts">{countWords(drafts, openComments)}</p>
-        <button
-          type="button"
-          className="link-button more-button"
-          aria-expanded={more}
-          onClick={() => setMore(!more)}
-        >
-          {more ? "Less" : "More"}
-        </button>
+        {(decides || drafts > 0) && (
+          <button
+            type="button"
+            className="link-button more-button"
+            aria-expanded={more}
+            onClick={() => setMore(!more)}
+          >
+            {more ? "Less" : "More"}
+          </button>
+        )}
         {decides && (
-          <input
+          <textarea
+            ref={field}
             className="input grow"
+            rows={1}
             aria-label="Comment on the work as a whole"
             placeholder="Comment on the work as a whole"
             maxLength={10_000}
@@ -114,9 +134,9 @@ export function Verdict(props: Props) {
             type="button"
             className="button primary"
             disabled={busy}
-            onClick={() => decide("Accepted", () => call("accept_task", judged))}
+            onClick={() => accept(acceptedWord(task), false)}
           >
-            Accept
+            {acceptLabel(task)}
           </button>
         )}
         {rows.map((row) => (
@@ -137,7 +157,11 @@ export function Verdict(props: Props) {
         ))}
         {current && !decides && (
           <>
-            <p className="faint grow">No verdict is needed now.</p>
+            <p className="faint grow no-verdict">
+              {task?.acceptance
+                ? acceptanceWords(task.acceptance)
+                : `No verdict is needed: the task is ${words(review.state)}.`}
+            </p>
             <button type="button" className="button" onClick={onNext}>
               Next in the inbox <kbd>e</kbd>
             </button>

@@ -1,7 +1,6 @@
 // The dialog before an event is sent to a task: where it leads, and a comment.
 import { useState } from "react";
 import type { LifecycleRow, Task } from "../../api/schema";
-import { eventLabel } from "../../lifecycles";
 import { plain } from "../../text";
 import { Dialog } from "../../ui/dialog";
 import { StateMark } from "../../ui/state";
@@ -12,18 +11,19 @@ import { titleOf } from "../inbox/kinds";
 interface Props {
   task: Task;
   row: LifecycleRow;
+  label: string;
   busy: boolean;
   onSend: (comment: string | null) => void;
   onClose: () => void;
 }
 
-export function Decision({ task, row, busy, onSend, onClose }: Props) {
+export function Decision({ task, row, label, busy, onSend, onClose }: Props) {
   const table = useTable(task.lifecycle);
   const [comment, setComment] = useState("");
   return (
     <Dialog
-      title={`${eventLabel(row.event)}?`}
-      action={eventLabel(row.event)}
+      title={`${label}?`}
+      action={label}
       danger={weight(table, row) === "danger"}
       busy={busy}
       onClose={onClose}

@@ -1,25 +1,19 @@
 // Jobs, steps, runs, waits and retries on one axis of time.
-import { useMemo } from "react";
-import { useRead } from "../../api/hooks";
 import type { Task } from "../../api/schema";
-import { words } from "../../text";
+import { plain, words } from "../../text";
 import { clockTime, duration, exactUtc } from "../../time";
 import { Empty, Loading, Trouble } from "../../ui/notes";
 import { Shape, StateMark } from "../../ui/state";
-import { useLook, useTables } from "../../ui/tables";
+import { useLook } from "../../ui/tables";
 import { useNow } from "../../ui/when";
-import { type Bar, marks, type Row, timeline } from "./timeline";
+import { type Bar, marks, type Row } from "./timeline";
+import { useTimeline } from "./use_timeline";
 
 const percent = (part: number) => `${(part * 100).toFixed(3)}%`;
 
 export function Gantt({ task }: { task: Task }) {
-  const tables = useTables();
-  const events = useRead("task_events", { task_id: task.id });
+  const { events, drawn } = useTimeline(task.id);
   const now = useNow();
-  const drawn = useMemo(
-    () => timeline(tables, task.id, events.data?.events ?? []),
-    [tables, task.id, events.data],
-  );
   if (events.error) return <Trouble problem={events.error} again={events.refetch} />;
   if (!events.data) return <Loading what="the timeline" />;
   if (!drawn.rows.length) return <Empty title="There are no events yet." />;
@@ -75,11 +69,19 @@ interface SpanProps {
 }
 
 function Span({ bar, start, end }: SpanProps) {
-  const { look, appearance } = useLook(bar.table ?? "", bar.state);
+  // What sleeps looks like a job that waits; so does a wait, which has no lifecycle.
+  const waiting = bar.table === null || bar.until !== null;
+  const { look, appearance } = useLook(
+    waiting ? "job" : bar.table!,
+    waiting ? "waiting" : bar.state,
+  );
   const until = bar.end ?? end;
   const span = end - start;
   const lasted = duration((bar.end ?? Date.now()) - bar.start);
-  const description = `${words(bar.state)}, ${lasted}${bar.end === null ? " so far" : ""}, by ${bar.event}\n${exactUtc(bar.start)}`;
+  const waits = bar.end === null && bar.until !== null ? `, until ${clockTime(bar.until)}` : "";
+  const why = bar.why ? ` (${plain(words(bar.why))})` : "";
+  const soFar = bar.end === null ? " so far" : "";
+  const description = `${words(bar.state)}${why}${waits}, ${lasted}${soFar}, by ${bar.event}\n${exactUtc(bar.start)}`;
   return (
     <span
       className={`bar ${bar.end === null ? "open" : ""} ${bar.table ? "" : "wait"} ${until === bar.start ? "moment" : ""}`}
@@ -91,7 +93,10 @@ function Span({ bar, start, end }: SpanProps) {
       }}
     >
       <Shape name={appearance.shape} />
-      <span className="bar-name">{words(bar.state)}</span>
+      <span className="bar-name">
+        {words(bar.state)}
+        {waits}
+      </span>
     </span>
   );
 }

@@ -10,6 +10,8 @@ import { useLook } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { When } from "../../ui/when";
 import { BOX, type Node, type PlanStep, picture } from "./plan";
+import { isWaiting } from "./timeline";
+import { useTimeline } from "./use_timeline";
 
 interface Planned {
   jobId: string;
@@ -18,7 +20,7 @@ interface Planned {
 }
 
 export default function Plan({ task }: { task: Task }) {
-  const events = useRead("task_events", { task_id: task.id });
+  const { events, drawn } = useTimeline(task.id);
   const steps = useRead("task_steps", { task_id: task.id });
   const plan = useMemo(() => lastPlan(events.data?.events ?? []), [events.data]);
   if (events.error) return <Trouble problem={events.error} again={events.refetch} />;
@@ -33,7 +35,14 @@ export default function Plan({ task }: { task: Task }) {
   const own = steps.data.items.filter(
     (step) => step.job_id === plan.jobId && step.plan_version === plan.version,
   );
-  return <Graph plan={plan} states={new Map(own.map((step) => [step.name, step]))} />;
+  const waiting = drawn.rows.filter((row) => row.kind === "step" && isWaiting(row));
+  return (
+    <Graph
+      plan={plan}
+      states={new Map(own.map((step) => [step.name, step]))}
+      waiting={new Set(waiting.map((row) => row.id))}
+    />
+  );
 }
 
 function lastPlan(events: Event[]): Planned | null {
@@ -43,7 +52,14 @@ function lastPlan(events: Event[]): Planned | null {
   return { jobId: event.stream, version: data.plan_version, steps: data.plan.steps };
 }
 
-function Graph({ plan, states }: { plan: Planned; states: Map<string, Step> }) {
+interface GraphProps {
+  plan: Planned;
+  states: Map<string, Step>;
+  /** Steps that sleep or wait for something; their state is that in which they go on. */
+  waiting: ReadonlySet<string>;
+}
+
+function Graph({ plan, states, waiting }: GraphProps) {
   const [search, change] = useSearch();
   const drawn = useMemo(() => picture(plan.steps), [plan]);
   const open = search.get("step");
@@ -89,6 +105,7 @@ function Graph({ plan, states }: { plan: Planned; states: Map<string, Step> }) {
               key={node.name}
               node={node}
               state={states.get(node.name)?.state ?? "pending"}
+              waits={waiting.has(node.name)}
               intent={plan.steps.find((each) => each.name === node.name)?.intent ?? ""}
               open={node.name === open}
               onOpen={() => change({ step: node.name === open ? null : node.name })}
@@ -104,13 +121,14 @@ function Graph({ plan, states }: { plan: Planned; states: Map<string, Step> }) {
 interface BoxProps {
   node: Node;
   state: string;
+  waits: boolean;
   intent: string;
   open: boolean;
   onOpen: () => void;
 }
 
-function StepBox({ node, state, intent, open, onOpen }: BoxProps) {
-  const { look, appearance } = useLook("step", state);
+function StepBox({ node, state, waits, intent, open, onOpen }: BoxProps) {
+  const { look, appearance } = useLook(waits ? "job" : "step", waits ? "waiting" : state);
   const press = (event: React.KeyboardEvent) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
@@ -143,7 +161,7 @@ function StepBox({ node, state, intent, open, onOpen }: BoxProps) {
         {cut(plain(node.name), 20)}
       </text>
       <text className="step-note" x={node.x + 10} y={node.y + 33} dy="0.35em">
-        {cut(`${words(state)} · ${plain(intent)}`, 28)}
+        {cut(`${waits ? "waiting" : words(state)} · ${plain(intent)}`, 28)}
       </text>
     </g>
   );

@@ -1,56 +1,43 @@
-// The overview of a task: its status, its details, its runs and its path through the lifecycle.
-import { useMemo } from "react";
+// The overview of a task: its outcome, its work, its details and its path through the lifecycle.
+import { useMemo, useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { Event, Task } from "../../api/schema";
 import { path } from "../../lifecycles";
 import { Link, linkTo } from "../../router";
-import { dollars, plain, plural, shortId, words } from "../../text";
+import { dollars, plain, plural, shortId } from "../../text";
 import { Diagram, wayKey } from "../../ui/diagram";
 import { Meter } from "../../ui/meter";
-import { Trouble } from "../../ui/notes";
-import { Reasons } from "../../ui/reasons";
-import { RunMark, StateMark } from "../../ui/state";
+import { StateMark } from "../../ui/state";
 import { useTables } from "../../ui/tables";
 import { Value } from "../../ui/value";
-import { Took, When } from "../../ui/when";
-import { IN_INBOX } from "./actions";
+import { When } from "../../ui/when";
+import { Outcome } from "./outcome";
+import { Work } from "./work";
 
 export function Overview({ task }: { task: Task }) {
-  const events = useRead("task_events", { task_id: task.id });
   return (
     <div className="overview">
-      <div className="pair">
-        <section aria-labelledby="why-title">
-          <h2 id="why-title">Status</h2>
-          <Why task={task} />
-        </section>
-        <Facts task={task} />
-      </div>
+      <Outcome task={task} />
       <Work task={task} />
-      <section aria-labelledby="way-title">
-        <h2 id="way-title">States</h2>
-        <Way task={task} events={events.data?.events ?? []} />
-      </section>
+      <Facts task={task} />
+      <States task={task} />
     </div>
   );
 }
 
-function Why({ task }: { task: Task }) {
-  const why = useRead("why", { task_id: task.id });
-  if (why.error) return <Trouble problem={why.error} again={why.refetch} />;
-  const reasons = why.data?.id === task.id ? why.data.reasons : [];
-  if (!reasons.length) {
-    return <p className="faint">Nothing blocks it. Its state is {words(task.state)}.</p>;
-  }
+/** The states so far; the diagram is drawn when the reader opens it. */
+function States({ task }: { task: Task }) {
+  const events = useRead("task_events", { task_id: task.id });
+  const [open, setOpen] = useState(false);
   return (
-    <>
-      <Reasons reasons={reasons} />
-      {why.data!.actions.some((action) => IN_INBOX.includes(action)) && (
-        <p className="why-next">
-          <Link to={`/inbox/${encodeURIComponent(task.id)}`}>Open it in the inbox</Link>
-        </p>
-      )}
-    </>
+    <section aria-label="States">
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          <h2>States and diagram</h2>
+        </summary>
+        {open && <Way task={task} events={events.data?.events ?? []} />}
+      </details>
+    </section>
   );
 }
 
@@ -78,79 +65,6 @@ function Way({ task, events }: { task: Task; events: Event[] }) {
       </ol>
       <Diagram name={task.lifecycle} lit={task.state} way={way} />
     </>
-  );
-}
-
-function Work({ task }: { task: Task }) {
-  const runs = useRead("task_runs", { task_id: task.id });
-  const subtasks = useRead("subtasks", { task_id: task.id }, { enabled: task.subtasks > 0 });
-  const jobs = useRead("task_jobs", { task_id: task.id });
-  const result = jobs.data?.items.at(-1)?.result;
-  const reasons = runs.data?.items.some((run) => run.reason);
-  return (
-    <section aria-labelledby="work-title">
-      <h2 id="work-title">Runs</h2>
-      {runs.data?.items.length ? (
-        <div className="scroll">
-          <table className="list">
-            <thead>
-              <tr>
-                <th scope="col">Run</th>
-                <th scope="col">State</th>
-                <th scope="col">Started</th>
-                <th scope="col">Duration</th>
-                <th scope="col">Cost</th>
-                <th scope="col">Worker</th>
-                {reasons && <th scope="col">Reason</th>}
-              </tr>
-            </thead>
-            <tbody>
-              {runs.data.items.map((run) => (
-                <tr key={run.id}>
-                  <td>
-                    <Link className="mono" to={linkTo.run(run.id)}>
-                      {shortId(run.id)}
-                    </Link>
-                    {run.step && <span className="faint"> {plain(run.step)}</span>}
-                  </td>
-                  <td>
-                    <RunMark run={run} quiet />
-                  </td>
-                  <td>{run.started_at && <When at={run.started_at} />}</td>
-                  <td>
-                    <Took from={run.started_at} to={run.ended_at} />
-                  </td>
-                  <td>{run.cost ? dollars(run.cost) : ""}</td>
-                  <td>{plain(run.worker)}</td>
-                  {reasons && <td className="message-cell">{run.reason && plain(run.reason)}</td>}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      ) : (
-        <p className="faint">No run has started yet.</p>
-      )}
-      {subtasks.data && subtasks.data.items.length > 0 && (
-        <>
-          <h3>{plural(subtasks.data.items.length, "subtask")}</h3>
-          <ul className="plain-list">
-            {subtasks.data.items.map((each) => (
-              <li key={each.id} className="row">
-                <StateMark table={each.lifecycle} state={each.state} quiet />
-                <Link to={linkTo.task(each.id)}>{plain(each.title || each.intent)}</Link>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
-      {result != null && (
-        <>
-          <h3>Result</h3>
-          <Value value={result} />
-        </>
-      )}
-    </section>
   );
 }
 
@@ -185,7 +99,7 @@ function Facts({ task }: { task: Task }) {
       </Link>,
     ],
     ["tags", task.tags.map(plain).join(", ")],
-    ["rounds", task.rounds || ""],
+    ["round", task.rounds ? task.rounds + 1 : ""],
     ["comment", task.comment && plain(task.comment)],
     ["spent", task.spent ? dollars(task.spent) : ""],
     ["budget", task.budget === null ? "" : dollars(task.budget)],

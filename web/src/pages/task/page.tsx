@@ -6,14 +6,13 @@ import { Link, linkTo } from "../../router";
 import { dollars, plain } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Empty, Loading, Trouble } from "../../ui/notes";
-import { StateMark } from "../../ui/state";
 import { When } from "../../ui/when";
 import { titleOf } from "../inbox/kinds";
-import { Actions } from "./actions";
 import { Gantt } from "./gantt";
 import { History } from "./history";
 import { Output } from "./output";
 import { Overview } from "./overview";
+import { Status, TaskMark } from "./status";
 
 const Plan = lazy(() => import("./graph"));
 
@@ -26,6 +25,12 @@ const TABS = [
   ["evidence", "Evidence"],
   ["history", "History"],
 ] as const;
+
+/** A task with variants has a comparison of them. */
+function tabsOf(task: Task): readonly (readonly [string, string])[] {
+  const [first, ...others] = TABS;
+  return "variants" in task.options ? [first, ["variants", "Compare"], ...others] : TABS;
+}
 
 const READS = [
   "show_task",
@@ -58,7 +63,7 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
     <>
       <Head task={task.data} />
       <nav className="tabs" aria-label="Views of the task">
-        {TABS.map(([key, name]) => (
+        {tabsOf(task.data).map(([key, name]) => (
           <Link key={key} to={linkTo.task(id, key)} aria-current={key === tab ? "page" : undefined}>
             {name}
           </Link>
@@ -90,10 +95,9 @@ function Head({ task }: { task: Task }) {
     <header className="task-head">
       <div className="title-row">
         <h1>{plain(titleOf(task))}</h1>
-        <Actions task={task} />
       </div>
       <p className="facts-line">
-        <StateMark table={task.lifecycle} state={task.state} />
+        <TaskMark task={task} />
         <span>
           for <When at={task.state_at} brief />
         </span>
@@ -108,6 +112,7 @@ function Head({ task }: { task: Task }) {
         )}
         <code className="mono faint">{plain(task.id)}</code>
       </p>
+      <Status task={task} />
     </header>
   );
 }

@@ -40,9 +40,11 @@ RETURNING sha256, octet_length(data) AS size;
 -- name: output_may_be_lost
 SELECT set_config('synchronous_commit', 'off', true);
 
+-- A part that was committed and not confirmed is sent again, with what was written since.
 -- name: insert_output
 INSERT INTO output (run_id, at_offset, data) VALUES (:run_id, :at_offset, :data)
-ON CONFLICT (run_id, at_offset) DO NOTHING;
+ON CONFLICT (run_id, at_offset) DO UPDATE SET data = excluded.data
+WHERE length(excluded.data) > length(output.data);
 
 -- The part that contains the offset, and those that begin before the end.
 -- name: output_from

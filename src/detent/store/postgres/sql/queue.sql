@@ -98,12 +98,15 @@ WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (id) VALUES (due.id);
 
 -- ---- claiming -------------------------------------------------------------------------------
 
--- First the number of the lowest ranks in each lane is counted without locks. Then that many rows of each lane are
--- locked, without those that another transaction has locked or whose root it is changing. `plain`: see job_sets.py.
+-- First the number of the first jobs in each lane is counted without locks, in the order of `fair_shares.py`. Then
+-- that many rows of each lane are locked, without those that another transaction has locked or whose root it is
+-- changing. `plain`: see job_sets.py.
 -- name: claimable
-WITH seen AS MATERIALIZED (
-    SELECT wanted.lane, wanted.project, wanted.key, ready.rank
-    FROM json_to_recordset(:lanes) AS wanted (lane text, project text, key text, floor bigint)
+WITH ready AS MATERIALIZED (
+    SELECT wanted.lane, wanted.project, wanted.key, wanted.start, wanted.cost, first.rank
+    FROM json_to_recordset(:lanes) AS wanted (
+        lane text, project text, key text, floor bigint, start bigint, cost bigint, most bigint
+    )
     CROSS JOIN LATERAL (
         SELECT jobs.rank FROM active_jobs AS jobs
         WHERE jobs.lane IS NOT NULL AND NOT jobs.asleep AND jobs.lease_id IS NULL
@@ -111,9 +114,18 @@ WITH seen AS MATERIALIZED (
             AND coalesce(jobs.concurrency_key, '') = wanted.key
             AND jobs.rank >= wanted.floor
         ORDER BY jobs.rank
-        LIMIT :limit
-    ) AS ready
-    ORDER BY ready.rank
+        LIMIT wanted.most
+    ) AS first
+),
+seen AS MATERIALIZED (
+    SELECT lane, project, key, rank
+    FROM (
+        SELECT lane, project, key, rank, first_value(rank) OVER own AS floor,
+            start + cost * (row_number() OVER own - 1) AS at
+        FROM ready
+        WINDOW own AS (PARTITION BY project ORDER BY rank)
+    ) AS ordered
+    ORDER BY at, floor, project, rank
     LIMIT :limit
 ),
 share AS MATERIALIZED (

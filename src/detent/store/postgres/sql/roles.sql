@@ -12,7 +12,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     active_tasks, ended_tasks, task_tags, dependencies, active_jobs, ended_jobs, other_runs, leases,
     evidence, output, blobs, plans, steps, waits, signals, checkpoints, arrivals, deadlines,
     idempotency_keys, intake, outbox, projects, intents, workers, schedules, resources, limits,
-    lifecycles, tokens, system_state, webhooks, notion_pages, review_drafts, viewed_files, snoozes
+    lifecycles, tokens, system_state, webhooks, notion_pages, review_drafts, viewed_files, snoozes,
+    forge_items, slack, graph_checkpoints, project_usage
 TO :"role";
 
 GRANT SELECT, INSERT ON commits, stream_commits, tombstones, seals TO :"role";

@@ -120,8 +120,8 @@ WHEN NOT MATCHED AND released.lease_id IS NULL THEN INSERT (id) VALUES (NULL);
 -- name: set_chosen
 SELECT set_config('detent.chosen', ARRAY(SELECT json_array_elements_text(:ids))::text, true);
 
--- Chooses jobs of known lanes, and of lanes in which jobs have arrived, by rank; see `claimable`. Nothing is chosen and
--- `refused` is true if there is a limit or a pause, if a job with a concurrency key or a plan has arrived, if a delayed
+-- Chooses jobs of known lanes, and of lanes in which jobs have arrived, in order; see `claimable`. Nothing is chosen and
+-- `refused` is true if there is a limit on claims or a pause, if a job with a concurrency key or a plan has arrived, if a delayed
 -- job has arrived and is due, or if a job is in none of the given sets. A set has jobs of one project and one `plain`;
 -- `sets` has both as one text. `seen` has the arrivals that were read before.
 -- name: choose_plain
@@ -141,7 +141,13 @@ WITH news AS MATERIALIZED (
     GROUP BY lane, project, key
 ),
 checked AS MATERIALIZED (
-    SELECT EXISTS (SELECT FROM limits)
+    SELECT EXISTS (
+        SELECT FROM limits
+        WHERE name > '' AND (
+            (value::json -> 'running') IS NOT NULL OR (value::json -> 'rate') IS NOT NULL
+            OR (value::json -> 'paused') IS NOT NULL OR (value::json -> 'cost_per_day') IS NOT NULL
+        )
+    )
         OR EXISTS (
             SELECT FROM news
             WHERE key <> '' OR starts_with(lane, E'\n')
@@ -149,7 +155,9 @@ checked AS MATERIALIZED (
         ) AS refused
 ),
 wanted AS MATERIALIZED (
-    SELECT either.lane, either.project, min(either.floor) AS floor
+    SELECT either.lane, either.project, min(either.floor) AS floor,
+        coalesce((:starts::json ->> either.project)::bigint, :start::bigint) AS start,
+        coalesce((:costs::json ->> either.project)::bigint, :unit::bigint) AS cost
     FROM (
         SELECT lane, project, floor FROM json_to_recordset(:lanes) AS known (lane text, project text, floor bigint)
         UNION ALL
@@ -158,8 +166,8 @@ wanted AS MATERIALIZED (
     WHERE NOT (SELECT refused FROM checked)
     GROUP BY either.lane, either.project
 ),
-seen AS MATERIALIZED (
-    SELECT wanted.lane, wanted.project, ready.rank
+ready AS MATERIALIZED (
+    SELECT wanted.lane, wanted.project, wanted.start, wanted.cost, first.rank
     FROM wanted
     CROSS JOIN LATERAL (
         SELECT jobs.rank FROM active_jobs AS jobs
@@ -169,8 +177,17 @@ seen AS MATERIALIZED (
             AND jobs.rank >= wanted.floor
         ORDER BY jobs.rank
         LIMIT :limit
-    ) AS ready
-    ORDER BY ready.rank
+    ) AS first
+),
+seen AS MATERIALIZED (
+    SELECT lane, project, rank
+    FROM (
+        SELECT lane, project, rank, first_value(rank) OVER own AS floor,
+            start + cost * (row_number() OVER own - 1) AS at
+        FROM ready
+        WINDOW own AS (PARTITION BY project ORDER BY rank)
+    ) AS ordered
+    ORDER BY at, floor, project, rank
     LIMIT :limit
 ),
 share AS MATERIALIZED (

@@ -35,6 +35,15 @@ SELECT
     (SELECT at FROM commits ORDER BY id DESC LIMIT 1) AS last_at,
     (SELECT id FROM commits ORDER BY id DESC LIMIT 1) AS last_commit;
 
+-- name: standby_position
+SELECT pg_is_in_recovery() AS standby, coalesce((
+    SELECT position FROM sequencer_turns ORDER BY turn DESC LIMIT 1
+), 0) AS position;
+
+-- The first eight digits of the name are the timeline.
+-- name: log_file
+SELECT pg_walfile_name(pg_current_wal_lsn()) AS name;
+
 -- Restarts the time limit of a long transaction; 0 removes the limit.
 -- name: hold_on
 SELECT
@@ -70,7 +79,8 @@ SELECT
 -- Every task tree has one root. A writer locks the row of the root: that of the named tasks and jobs, of the
 -- tasks above them, and of the tasks that depend on one of these. Roots never change, so they are found without
 -- a lock; all writers lock them in the same order, tasks by id, then jobs by id. A root that another transaction
--- moved to the other table meanwhile is found and not locked: the next statement sees it there.
+-- moved to the other table meanwhile is found and not locked: the next statement sees it there. Until then the roots
+-- after it are unlocked, because a writer that waits for an earlier root with a later one is out of the order.
 -- name: lock_roots
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT jobs.id, jobs.task_id, jobs.root_id
@@ -134,6 +144,12 @@ UNION ALL
 SELECT id, coalesce(active, ended) IS NOT NULL FROM locked_jobs
 WHERE coalesce(active, ended) IS NOT NULL
     OR EXISTS (SELECT FROM jobs WHERE jobs.id = locked_jobs.id);
+
+-- name: before_roots
+SAVEPOINT roots;
+
+-- name: unlock_roots
+ROLLBACK TO SAVEPOINT roots;
 
 -- Roots that are needed later are out of the order, so they are locked without waiting.
 -- name: lock_late

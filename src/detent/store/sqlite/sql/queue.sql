@@ -28,7 +28,7 @@ WHERE id IN (
     LIMIT 5000
 );
 
--- Lanes with claimable jobs, and the projects in each; each is found by one step in the index.
+-- Lanes with claimable jobs, and the projects in each; each is found by a few steps in the index.
 -- name: next_lane
 SELECT lane
 FROM active_jobs INDEXED BY active_jobs_by_lane
@@ -42,6 +42,38 @@ FROM active_jobs INDEXED BY active_jobs_by_lane
 WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane AND project > :project
 ORDER BY project
 LIMIT 1;
+
+-- All projects in a lane. The lowest rank of each is read without concurrency keys and with them.
+-- name: projects_in_lane
+WITH RECURSIVE found (project) AS (
+    SELECT min(project)
+    FROM active_jobs INDEXED BY active_jobs_by_lane
+    WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane
+    UNION ALL
+    SELECT (
+        SELECT min(active_jobs.project)
+        FROM active_jobs INDEXED BY active_jobs_by_lane
+        WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane
+            AND active_jobs.project > found.project
+    )
+    FROM found WHERE found.project IS NOT NULL
+)
+SELECT
+    found.project,
+    (
+        SELECT min(rank)
+        FROM active_jobs INDEXED BY active_jobs_by_lane
+        WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane
+            AND active_jobs.project = found.project AND (concurrency_key IS NOT NULL) = 0
+    ) AS plain,
+    (
+        SELECT min(rank)
+        FROM active_jobs INDEXED BY active_jobs_by_lane
+        WHERE lane IS NOT NULL AND lease_id IS NULL AND asleep = 0 AND lane = :lane
+            AND active_jobs.project = found.project AND (concurrency_key IS NOT NULL) = 1
+    ) AS keyed
+FROM found
+WHERE found.project IS NOT NULL;
 
 -- `plain`: only of a plain job to which nothing has happened but its creation; see job_sets.py.
 -- name: claimable_in_lane

@@ -27,12 +27,12 @@ from detent.store.types import Query
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
+from detent.worker.git_command import WorkspaceFailed
 from detent.worker.runners.acceptance.branch_merge import merge
 from detent.worker.runners.acceptance.branch_push import push
 from detent.worker.runners.acceptance.task_branch import NOTHING, TaskBranch, Verdict
 from detent.worker.runners.agent.agent_process import execute_while_held
 from detent.worker.runners.agent.launch import Setting
-from detent.worker.workspaces import WorkspaceFailed
 
 LOCKS = "locks"
 LOCK_POLL_S = 0.1

@@ -8,8 +8,8 @@ finds it.
 from pathlib import Path
 from typing import Any
 
+from detent.worker.git_command import WorkspaceFailed, error_text
 from detent.worker.runners.acceptance.task_branch import VERDICT, TaskBranch
-from detent.worker.workspaces import WorkspaceFailed, error_text
 
 #: How often the merge is made again because others have changed the target meanwhile.
 TRIES = 10
@@ -21,7 +21,7 @@ def merge(branch: TaskBranch, target: str | None) -> dict[str, Any]:
     into = target or branch.target
     if into is None:
         raise WorkspaceFailed(
-            "the worktree did not start from a branch, so there is none to merge into. Set the "
+            "the workspace did not start from a branch, so there is none to merge into. Set the "
             "option target_branch, or accept the task without the action."
         )
     for _ in range(TRIES):

@@ -3,8 +3,8 @@
 from typing import Any
 
 from detent.redaction import redact
+from detent.worker.git_command import WorkspaceFailed, error_text
 from detent.worker.runners.acceptance.task_branch import TaskBranch
-from detent.worker.workspaces import WorkspaceFailed, error_text
 
 ORIGIN = "origin"
 

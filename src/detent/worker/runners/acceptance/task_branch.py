@@ -1,7 +1,8 @@
-"""The branch of a task's worktree at an acceptance: what was reviewed, as one commit.
+"""The branch of a task's worktree or clone at an acceptance: what was reviewed, as one commit.
 
-The agent can write to the repository's configuration, and git starts programs that are named there
-(filters, merge drivers, transports): every git command runs in the sandbox of the agent.
+The agent can write to the configuration of a worktree's repository, and git starts programs that
+are named there (filters, merge drivers, transports): every git command runs in the sandbox of the
+agent. The commit of a clone is fetched into the repository, and all the rest happens there.
 """
 
 import hashlib
@@ -10,17 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from detent.worker.git_command import AUTHOR, WorkspaceFailed, git, git_result
 from detent.worker.runners.agent.launch import Setting
-from detent.worker.workspaces import (
-    Workspace,
-    WorkspaceFailed,
-    git,
-    git_result,
-    started_from,
-)
+from detent.worker.workspaces import CLONE, Workspace, started_from
 
-#: The author of the commits that detent makes.
-NAME, EMAIL = "detent", "detent@localhost"
 LONGEST_SUBJECT = 200
 #: The trailer by which the commit of a verdict is recognised.
 VERDICT = "Detent-Verdict"
@@ -58,25 +52,26 @@ class Reviewed(NamedTuple):
 
 
 class TaskBranch:
-    """The worktree of a task and its repository."""
+    """The worktree or clone of a task and its repository."""
 
     def __init__(self, setting: Setting, verdict: Verdict) -> None:
         self.setting, self.verdict = setting, verdict
         self.workspace: Workspace = setting.workspace
         self.repo = Path(self.workspace.repo or "")
+        #: Where the branches of the repository are read and changed.
+        self.place = self.repo if self.workspace.mode == CLONE else self.workspace.work
         date = f"@{verdict.at_s} +0000"
         #: The same date in every try: a repeated commit is the same commit.
         self.environment = {
             **setting.plain_environment(),
-            **{f"GIT_{each}_NAME": NAME for each in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{each}_EMAIL": EMAIL for each in ("AUTHOR", "COMMITTER")},
+            **AUTHOR,
             **{f"GIT_{each}_DATE": date for each in ("AUTHOR", "COMMITTER")},
             "GIT_OPTIONAL_LOCKS": "0",
         }
 
     @property
     def target(self) -> str | None:
-        """The branch from which the worktree started."""
+        """The branch from which the workspace started."""
         if self.workspace.target is not None:
             return self.workspace.target
         base, within = self.setting.agent.base, self.setting.confined
@@ -86,8 +81,8 @@ class TaskBranch:
 
     def read(self, *arguments: str) -> str:
         """The output of a git command."""
-        within = self.setting.confined
-        found = git(self.workspace.work, arguments, self.environment, within)
+        within = self.setting.confined_with(*self._repository())
+        found = git(self.place, arguments, self.environment, within)
         return found.decode("utf-8", "replace").strip()
 
     def commit_of(self, name: str) -> str:
@@ -106,9 +101,13 @@ class TaskBranch:
         self, arguments: Sequence[str], where: Path | None = None, *, remote: bool = False
     ) -> "subprocess.CompletedProcess[bytes]":
         """How a git command ended; it may write to `where`, and connect to a `remote`."""
-        setting, place = self.setting, where or self.workspace.work
-        within = setting.confined if where is None else setting.confined_with(where)
-        return git_result(place, arguments, self.environment, within, remote=remote)
+        writable = [*self._repository(), *filter(None, [where])]
+        within = self.setting.confined_with(*writable, online=remote)
+        return git_result(where or self.place, arguments, self.environment, within, remote=remote)
+
+    def _repository(self) -> list[Path]:
+        """What git writes to in the repository of a clone; the agent's sandbox does not have it."""
+        return [] if self.workspace.mode != CLONE else [self.setting.repository_dir()]
 
     def commit(self, tree: str, parents: Sequence[str], subject: str) -> str:
         """A commit of a tree; no branch has it yet."""
@@ -126,7 +125,7 @@ class TaskBranch:
         index, within = self.setting.run.files.directory() / "index.part", self.setting.confined
         since = self.workspace.diff_base
         with self.workspace.staged(self.environment, index, within, since) as staged:
-            assert staged is not None, "only a worktree has a branch"
+            assert staged is not None, "only a worktree or clone has a branch"
             base, tree, digest = (
                 staged.base,
                 staged.tree(),
@@ -138,10 +137,25 @@ class TaskBranch:
                 f"{digest[:12]}, and {self.verdict.diff[:12]} was reviewed. Reject the task and "
                 "run it again, or accept it without the action."
             )
-        head = self.read("rev-parse", "HEAD")
-        if self.read("rev-parse", "HEAD^{tree}") == tree:
-            return Reviewed(head, base)
-        made = self.commit(tree, [head], f"Work of task {self.verdict.task_id}")
-        self.read("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
-        self.confined(["reset", "--quiet"])  # update the index of the worktree
-        return Reviewed(made, base)
+        head = self._with_content(tree)
+        self.workspace.publish(
+            head, self.environment, self.setting.confined_with(*self._repository())
+        )
+        return Reviewed(head, base)
+
+    def _with_content(self, tree: str) -> str:
+        """The commit that is checked out, after what is not committed has been committed."""
+        work, within = self.workspace.work, self.setting.confined
+
+        def local(*arguments: str) -> str:
+            return git(work, arguments, self.environment, within).decode().strip()
+
+        head = local("rev-parse", "HEAD")
+        if local("rev-parse", "HEAD^{tree}") == tree:
+            return head
+        message = self.verdict.message(f"Work of task {self.verdict.task_id}")
+        made = local("commit-tree", tree, "-p", head, "-m", message)
+        local("update-ref", "-m", "detent: commit the reviewed work", "HEAD", made, head)
+        # Update the index of the work tree.
+        git_result(work, ["reset", "--quiet"], self.environment, within)
+        return made

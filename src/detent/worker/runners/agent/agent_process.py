@@ -3,35 +3,36 @@
 `exit_status` decides what its end means.
 """
 
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from detent import failpoints
 from detent.app.failures import Failure
 from detent.app.run_interface import Stop
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import cost_from, settle
+from detent.redaction import redact
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
 from detent.worker.runners.agent.output_parser import Lines, Reader
-from detent.worker.runners.command_runner import Follower
-from detent.worker.runners.process_group import Group, Records
-from detent.worker.sandbox import confined
+from detent.worker.runners.follower import Follower
+from detent.worker.runners.process_group import Group
+from detent.worker.runners.program import Program
 
 #: How often token counts are charged if the cost is unchanged, and the workspace is measured.
 CHARGE_S, SIZE_S = 5.0, 5.0
 LOOK_MS = 500
+LONGEST_MODEL = 200
 
 
 class Meter:
     """Computes the cost of a run from the totals that the agent's process reports."""
 
-    def __init__(self, run: ActiveRun, client: EngineClient) -> None:
+    def __init__(self, run: ActiveRun, client: EngineClient, model: str | None = None) -> None:
         self.run, self.client = run, client
+        #: The model that the agent reports, else the configured one.
+        self.model = model
         #: The cost of the session before this run, and the highest cost that this run has added.
         self.base = self.highest = 0
         #: The cost of this run in its earlier sessions.
@@ -58,15 +59,15 @@ class Meter:
             try:
                 amount = cost_from(given)
             except DetentError as error:
-                self._doubt(f"a reported cost was ignored: {error}")
+                self.doubt(f"a reported cost was ignored: {error}")
                 continue
             own = {"session": amount - self.base, "run": amount, "line": self.highest + amount}
             settled = settle(self.highest, own[counts])
             if settled.went_back:
-                self._doubt(f"the total cost went back to {given}; what was spent stays spent")
+                self.doubt(f"the total cost went back to {given}; what was spent stays spent")
             self.highest = settled.total
 
-    def _doubt(self, text: str) -> None:
+    def doubt(self, text: str) -> None:
         if len(self.doubts) < 5:
             self.doubts.append(text)
 
@@ -77,11 +78,8 @@ class Meter:
             return
         money = known[0] != self._charged[0]
         if money or now or time.monotonic() - self._charged_s >= CHARGE_S:
-            grant, run_id = self.run.held.grant, self.run.run_id
-            self.exceeded |= (
-                execute_while_held(self.client, self.run, c.ChargeRun(grant, run_id, *known))
-                == "exceeded"
-            )
+            charge = c.ChargeRun(self.run.held.grant, self.run.run_id, *known, self.model)
+            self.exceeded |= execute_while_held(self.client, self.run, charge) == "exceeded"
             self._charged, self._charged_s = known, time.monotonic()
 
 
@@ -103,7 +101,7 @@ class AgentFollower(Follower):
 
     def __init__(
         self,
-        process: "subprocess.Popen[bytes]",
+        program: Program,
         group: Group,
         run: ActiveRun,
         *,
@@ -112,7 +110,7 @@ class AgentFollower(Follower):
         on_session: Callable[[str], None],
         size: Callable[[], None],
     ) -> None:
-        super().__init__(process, group, run)
+        super().__init__(program, group, run)
         self.reader, self.meter = reader, meter
         self.on_session, self.size = on_session, size
         self.lines = Lines()
@@ -120,10 +118,12 @@ class AgentFollower(Follower):
         self._session: Any = None
         self._size_s = time.monotonic() + SIZE_S
         self._ended_s: float | None = None
+        self._output_s = time.monotonic()
         self._cut = False
 
     def take(self, output: int, chunk: bytes) -> None:
         super().take(output, chunk)
+        self._output_s = time.monotonic()
         if output == self.outputs[0]:
             for line, whole in self.lines.feed(chunk):
                 self._read_line(line, whole)
@@ -147,22 +147,32 @@ class AgentFollower(Follower):
         amounts, self.reader.costs = self.reader.costs, []
         self.meter.add(amounts)
         self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
+        if facts.get("model"):
+            self.meter.model = redact(facts["model"])[:LONGEST_MODEL]
 
     def check(self) -> None:
-        """Check money, disk space, and a process that stays after it has reported its end."""
+        """Check money, disk space, and a process that stays after its end or waits too long."""
+        super().check()
         if self.run.stopped is not None or self._cut:
             return
         self.meter.charge()
         now_s = time.monotonic()
         if self.reader.ended and self._ended_s is None:
             self._ended_s = now_s
-        if self.meter.exceeded or self._lingers(now_s) or self._too_big(now_s):
+        self.reader.was_silent = self._is_silent(now_s)
+        late = self._lingers(now_s) or self.reader.has_waited
+        if self.meter.exceeded or late or self._too_big(now_s):
             self._cut = True
             self._stop()
 
     def _lingers(self, now_s: float) -> bool:
         patience_s = self.reader.agent.linger_s
         return self._ended_s is not None and now_s - self._ended_s > patience_s
+
+    def _is_silent(self, now_s: float) -> bool:
+        """Whether it reported that it repeats a request, and has printed nothing for too long."""
+        silent_s = now_s - self._output_s
+        return self.reader.is_repeating and silent_s > self.reader.agent.longest_silent_retry_s
 
     def _too_big(self, now_s: float) -> bool:
         if now_s < self._size_s:
@@ -178,51 +188,3 @@ class AgentFollower(Follower):
     def _timeout_ms(self) -> int | None:
         asked = super()._timeout_ms()
         return LOOK_MS if asked is None else min(asked, LOOK_MS)
-
-
-def follow(
-    argv: list[str],
-    run: ActiveRun,
-    directory: Path,
-    writable: Sequence[Path],
-    environment: Mapping[str, str],
-    follower: Callable[["subprocess.Popen[bytes]", Group], AgentFollower],
-) -> tuple[int, AgentFollower]:
-    """Start the process, and return when it and its child processes have ended."""
-    group = Group(run.run_id)
-    records = Records(run.files.path.parent.parent)
-    records.write(group)
-    try:
-        failpoints.hit("spawn.before")
-        run.require_lease()
-        settings = run.intent.app.installation().settings
-        inside = confined(argv, settings, run.files.path, directory, writable)
-        with start(inside, directory, environment) as process:
-            try:
-                failpoints.hit("spawn.after")
-                group.leads(process.pid)
-                records.write(group)
-                following = follower(process, group)
-                with following:
-                    code = following.follow()
-                    following.finish()
-                    return code, following
-            finally:
-                group.end(run.grace_s)
-    finally:
-        records.remove(group)
-
-
-def start(
-    argv: list[str], directory: Path, environment: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
-    """Start it in its own session and process group, without input and without our descriptors."""
-    return subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=directory,
-        env=dict(environment),
-        start_new_session=True,
-    )

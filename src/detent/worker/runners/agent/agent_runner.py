@@ -6,12 +6,12 @@ the run and frees its slot; after the answer, the next run uses the same session
 
 import contextlib
 import uuid
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from detent.app.agent_config import NEW_SESSION
 from detent.app.failures import Failure
 from detent.app.handlers import AgentHandler
-from detent.app.prompt_template import fill_template
 from detent.app.values import storable
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -23,9 +23,11 @@ from detent.operations.comment_threads import Thread
 from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
+from detent.submission.prompt_template import fill_template
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
+from detent.worker.git_command import WorkspaceFailed
 from detent.worker.runners.agent.agent_files import (
     QUESTION,
     Asked,
@@ -37,7 +39,6 @@ from detent.worker.runners.agent.agent_process import (
     AgentFollower,
     Meter,
     execute_while_held,
-    follow,
 )
 from detent.worker.runners.agent.exit_status import End, end_of
 from detent.worker.runners.agent.launch import IssueToken, Setting
@@ -46,8 +47,13 @@ from detent.worker.runners.agent.prompt import opening, with_criteria
 from detent.worker.runners.agent.reply_file import replies_in
 from detent.worker.runners.agent.session_history import Past, past_of
 from detent.worker.runners.command_runner import report_evidence
+from detent.worker.runners.follower import follow
+from detent.worker.runners.process_group import Group
+from detent.worker.runners.program import Program, ProgramSpec
 from detent.worker.worktree_evidence import keep_changes
 
+#: The status of a service that is overloaded.
+OVERLOADED = "529"
 KEEP, GO_ON = "keep", "go on"
 MAX_RESULT = 200_000
 
@@ -60,18 +66,30 @@ class AgentRunner:
 
     def __init__(self, handler: AgentHandler, token: IssueToken | None = None) -> None:
         self.agent, self.prompt, self.token = handler.agent, handler.prompt, token
+        self.program = handler.program
 
     def execute(self, run: ActiveRun, client: EngineClient) -> c.Report:
         try:
-            return AgentRun(self, run, client).report()
+            return self.begin(run, client).report()
         except Failure as failure:
             failed = run_outcome.Failed(failure.error_class, redact(str(failure)))
         except (DetentError, OSError, ValueError) as error:
             failed = run_outcome.of_exception(error)
         return run_outcome.failed(run.held.grant, run.run_id, failed)
 
+    def begin(self, run: ActiveRun, client: EngineClient) -> "AgentRun":
+        return AgentRun(self, run, client)
+
     async def execute_async(self, run: ActiveRun, client: EngineClient) -> c.Report:
         return await client.run_blocking(lambda: self.execute(run, client))
+
+
+class AgentStart(NamedTuple):
+    """What a process of an agent is started with; `resume_id` is the session that it continues."""
+
+    program: ProgramSpec
+    prompt: str
+    resume_id: str | None
 
 
 class AgentRun:
@@ -81,9 +99,12 @@ class AgentRun:
         self.runner, self.agent = runner, runner.agent
         self.run, self.client = run, client
         self.grant, self.run_id = run.held.grant, run.run_id
-        self.setting = Setting(runner.agent, run, runner.token)
-        self.meter = Meter(run, client)
+        in_image = runner.program.image is not None
+        self.setting = Setting(runner.agent, run, runner.token, in_image=in_image)
+        self.meter = Meter(run, client, self.setting.model)
         self.failure: Failure | None = None
+        #: The tokens of the session before this run.
+        self.tokens_before: Mapping[str, int] = {}
 
     def report(self) -> c.Report:
         """Execute the run and report its end."""
@@ -97,7 +118,7 @@ class AgentRun:
         if budget == 0:
             why = f"the agent {self.agent.name} was not started: its budget is spent"
             return self._over_budget(why)
-        self.setting.prepare()
+        self.setting.prepare(past.failed_run)
         asked = fill_template(self.runner.prompt, self.run.payload, past.title)
         prompt = with_criteria(asked, self.run.held.job.options.get("acceptance_criteria", ()))
         return self._reported(self._worked(prompt, past, budget))
@@ -105,7 +126,7 @@ class AgentRun:
     def _open_comments(self) -> tuple[Thread, ...]:
         """The open comments on the work of the task; a plan step does not get them."""
         task = self.run.held.task
-        if task is None or self.run.step is not None:
+        if task is None or not self.run.whole_job:
             return ()
         return tuple(open_threads(self.setting.core, task)[1])
 
@@ -123,12 +144,15 @@ class AgentRun:
         known = past.session_id
         if known is not None and self.setting.holds(known):
             self.meter.begin(past.cost)
+            self.tokens_before = past.tokens
             end = self._execute(opening(prompt, past, resumed=True), known, budget, resumed=True)
             if end.kind != NEW_SESSION or self.run.stopped is not None:
                 return end
             self._note(f"the session {known} cannot be continued: {end.text}")
         elif known is not None:
-            self._note(f"the session {known} is not on this machine: a new one is started")
+            renewed = self.setting.workspace.made_after is not None
+            why = "is of an attempt that failed" if renewed else "is not on this machine"
+            self._note(f"the session {known} {why}: a new one is started")
         self.meter.begin(0)
         first = opening(prompt, past, resumed=False)
         end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
@@ -139,29 +163,39 @@ class AgentRun:
 
     def _execute(self, prompt: str, session_id: str, budget: int | None, *, resumed: bool) -> End:
         self._join(session_id)
-        environment = self.setting.environment(session_id)
-        reader = Reader(self.agent)
-
-        def follower(process: Any, group: Any) -> AgentFollower:
-            return AgentFollower(
-                process,
-                group,
-                self.run,
-                reader=reader,
-                meter=self.meter,
-                on_session=self._learn,
-                size=self.setting.check_quota,
-            )
-
+        reader = Reader(self.agent, self.tokens_before if resumed else {})
         argv = self.setting.argv(prompt, session_id, budget, resumed=resumed)
-        work, also = self.setting.workspace.work, self.setting.writable()
-        code, following = follow(argv, self.run, work, also, environment, follower)
+        environment = self.setting.environment(session_id)
+        program = self.setting.program(argv, environment, self.runner.program)
+        start = AgentStart(program, prompt, session_id if resumed else None)
+        code, following = self.follow(start, reader)
         self.failure = self.failure or following.failure
+        if following.exceeded is not None:
+            failed = following.exceeded.failed(self.run.intent.name, code)
+            self.failure = Failure(failed.error, error_class=failed.error_class)
+        for refusal in following.program.refusals():
+            self._note(refusal)
         if following.lines.too_long:
             self._note(f"{following.lines.too_long} lines were too long to be read")
         if self.agent.success == "exit" and "text" not in reader.facts:
             reader.facts["text"] = following.tail()
         return end_of(self.agent, reader, code, resumed=resumed, now=self.client.now())
+
+    def follow(self, start: AgentStart, reader: Reader) -> tuple[int, AgentFollower]:
+        """Start the agent's process and read its output until it has ended."""
+
+        def follower(program: Program, group: Group, run: ActiveRun) -> AgentFollower:
+            return AgentFollower(
+                program,
+                group,
+                run,
+                reader=reader,
+                meter=self.meter,
+                on_session=self.learn_session,
+                size=self.setting.check_quota,
+            )
+
+        return follow(start.program, self.run, follower)
 
     def _join(self, session_id: str) -> None:
         """Store the session before the process starts, so that a crash cannot lose it."""
@@ -170,7 +204,7 @@ class AgentRun:
         )
         self.setting.workspace.hold(session_id)
 
-    def _learn(self, session_id: str) -> None:
+    def learn_session(self, session_id: str) -> None:
         """Store the session id that the agent chose, unless detent had given it one."""
         if not self.setting.chooses_sessions:
             self._join(session_id)
@@ -199,6 +233,7 @@ class AgentRun:
             return self._over_budget(why, end.exit_code)
         if end.kind is not None:
             return self._failed(end)
+        self._keep_work()
         result = self._result(end, question.summary)
         denials = end.facts.get("denials")
         if denials:
@@ -218,8 +253,13 @@ class AgentRun:
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)
-        failed = run_outcome.Failed(kind, end.text, end.exit_code, end.reset_at)
+        failed = run_outcome.Failed(kind, end.text, end.exit_code, self._reset_at(end))
         return run_outcome.failed(self.grant, self.run_id, failed)
+
+    def _reset_at(self, end: End) -> int | None:
+        """When the rate limit ends. An overloaded provider states no time, only the agent does."""
+        overloaded = str(end.facts.get("status")) == OVERLOADED
+        return None if overloaded and self.setting.provider is not None else end.reset_at
 
     def _question(self) -> Any:
         """The question, from the run's HTTP endpoint or its file; the file becomes evidence."""
@@ -253,8 +293,14 @@ class AgentRun:
         with workspace.staged(environment, index, self.setting.confined) as staged:
             if staged is not None:
                 changes = keep_changes(staged, files)
-                workspace.record_diff_base(staged.base)
+                self.setting.workspace = workspace.with_diff_base(staged.base)
         report_evidence(self.run, self.client, changes)
+
+    def _keep_work(self) -> None:
+        try:
+            self.setting.keep_work()
+        except WorkspaceFailed as failure:
+            self._note(f"the work is in its workspace only: {failure}")
 
     def _result(self, end: End, reported: str | None) -> dict[str, Any]:
         """The result of the task: the agent's last message, and its summary."""

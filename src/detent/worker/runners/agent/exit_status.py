@@ -52,6 +52,9 @@ def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -
         status = f" with status {seen['status']}" if seen.get("status", "None") != "None" else ""
         how = f"failed{status} ({seen.get('subtype', 'error')})"
         words = seen.get("error") or seen.get("text") or ""
+    elif reader.has_waited:
+        how = f"was stopped: {_wait(agent, seen)}"
+        words = seen.get("error") or reader.refusal
     else:
         how = f"{_exit(exit_code)} without a result"
         words = seen.get("error") or reader.stderr
@@ -59,6 +62,17 @@ def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -
     hint = f" {rule.hint}" if rule is not None and rule.hint else ""
     text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".") + hint
     return text[:LONGEST_ERROR]
+
+
+def _wait(agent: Agent, seen: Mapping[str, str]) -> str:
+    """How it waited to repeat a request."""
+    if "retry_after_ms" not in seen:
+        return (
+            "its provider refused a request, and it printed nothing for "
+            f"{agent.longest_silent_retry_s:g} s after that"
+        )
+    status = f" after status {seen['retry_status']}" if "retry_status" in seen else ""
+    return f"it waited {seen['retry_after_ms']} ms to repeat a request{status}"
 
 
 def _exit(code: int) -> str:
@@ -77,4 +91,6 @@ def _reset_at(agent: Agent, reader: Reader, now: int) -> int | None:
     stated = agent.reset_pattern.search(str(facts.get("text", ""))) if agent.reset_pattern else None
     if stated is not None:
         return int(stated[1]) * S_US
+    if "retry_after_s" in facts:
+        return now + int(facts["retry_after_s"]) * S_US
     return now + int(facts["retry_after_ms"]) * MS_US if "retry_after_ms" in facts else None

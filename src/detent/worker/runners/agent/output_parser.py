@@ -4,6 +4,7 @@ No output can make this fail or use unbounded memory: a line that is too long is
 counted, a line that is not JSON is only output, and a field of the wrong type is ignored.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -18,8 +19,10 @@ MAX_LINE = 8 * 1024 * 1024
 MAX_SHOWN = 64 * 1024
 MAX_TEXT = 200_000
 MAX_TAIL = 8_000
-NUMBERS = ("tokens_in", "tokens_out", "turns", "retry_after_ms", "reset_at_s")
-TEXTS = ("session_id", "subtype", "text")
+NUMBERS = ("tokens_in", "tokens_out", "turns", "retry_after_ms", "retry_after_s", "reset_at_s")
+TEXTS = ("session_id", "model", "subtype", "text")
+
+DURATION = re.compile(r"\d{1,12}(\.\d{1,12})?")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -70,16 +73,26 @@ class Lines:
 class Reader:
     """Collects the facts from the lines of one process, by the rules of its agent."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, tokens_before: Mapping[str, int] | None = None) -> None:
         self.agent = agent
+        #: The tokens of the session's earlier runs.
+        self.tokens_before = tokens_before or {}
         self.facts: dict[str, Any] = {}
         self.stderr = ""
         #: Amounts in the order of the lines, each with what it is the total of; the meter takes
         #: them.
         self.costs: list[tuple[Any, str]] = []
+        #: The last line of stderr that reports that it repeats a request.
+        self.refusal = ""
+        #: Whether its last output is such a line, and does not say how long it waits.
+        self.is_repeating = False
+        #: Whether it was silent for too long after that.
+        self.was_silent = False
+        self._unfinished = ""
 
     def read(self, line: bytes) -> bool:
         """Read one line; return whether it contained a fact."""
+        self.is_repeating = False
         if not line.lstrip().startswith(b"{"):
             return False
         try:
@@ -99,16 +112,25 @@ class Reader:
         if rule.take == "cost":
             self.costs.append((value, rule.counts or self.agent.cost_counts))
         elif rule.take in NUMBERS:
-            self._take_number(rule.take, value)
+            self._take_number(rule, value)
         elif rule.take in TEXTS:
             self._take_text(rule, value)
         else:
             self.facts[rule.take] = value
         return True
 
-    def _take_number(self, name: str, value: Any) -> None:
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 53:
-            self.facts[name] = int(value)
+    def _take_number(self, rule: LineRule, value: Any) -> None:
+        if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+            value = int(value)  # the value of a header, for example
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < 1 << 53:
+            return
+        total = int(value)
+        if rule.counts == "session":
+            total = max(0, total - self.tokens_before.get(rule.take, 0))
+        elif rule.counts == "line":
+            total += self.facts.get(rule.take, 0)
+        self.facts[rule.take] = total
 
     def _take_text(self, rule: LineRule, value: Any) -> None:
         if isinstance(value, str):
@@ -118,15 +140,38 @@ class Reader:
     def complain(self, text: str) -> None:
         """Add output from stderr; its end is kept."""
         self.stderr = (self.stderr + text)[-MAX_TAIL:]
+        self.is_repeating = False
+        recent = (self._unfinished + text)[-MAX_TAIL:]
+        self._unfinished = recent.rpartition("\n")[2]
+        pattern = self.agent.retry_pattern
+        for found in () if pattern is None else pattern.finditer(recent):
+            self.refusal = _line_at(recent, found)
+            wait_ms = _stated_ms(found)
+            self.is_repeating = wait_ms is None
+            if wait_ms is not None:
+                self.facts["retry_after_ms"] = wait_ms
 
     @property
     def ended(self) -> bool:
         """A line has reported the end of the work."""
         return bool(self.facts.get("end"))
 
+    @property
+    def waits_too_long(self) -> bool:
+        """It has reported that it waits, longer than it may, to repeat a request."""
+        waits_ms = self.facts.get("retry_after_ms", 0)
+        return not self.ended and waits_ms > self.agent.longest_retry_s * 1_000
+
+    @property
+    def has_waited(self) -> bool:
+        """It was stopped, or has to be, because it waits too long to repeat a request."""
+        return self.waits_too_long or (self.was_silent and not self.ended)
+
     def seen(self, exit_code: int, resumed: bool) -> dict[str, str]:
         """The values that the rules for ends can match, as text."""
         shown = {name: _text(value) for name, value in self.facts.items()}
+        if self.has_waited and self.refusal:
+            shown["refusal"] = self.refusal
         return {
             **shown,
             "end": "yes" if self.ended else "no",
@@ -134,6 +179,21 @@ class Reader:
             "exit_code": str(exit_code),
             "stderr": self.stderr,
         }
+
+
+def _line_at(text: str, found: "re.Match[str]") -> str:
+    """The line in which a match begins."""
+    begin = text.rfind("\n", 0, found.start()) + 1
+    return text[begin:].partition("\n")[0]
+
+
+def _stated_ms(found: "re.Match[str]") -> int | None:
+    """How long the agent waits, by a match of its `retry_pattern`; None if it does not say."""
+    for name, unit_ms in (("s", 1_000), ("ms", 1)):
+        text = found.groupdict().get(name)
+        if text is not None and DURATION.fullmatch(text):
+            return round(float(text) * unit_ms)
+    return None
 
 
 def _fits(rule: LineRule, line: Mapping[str, Any]) -> bool:

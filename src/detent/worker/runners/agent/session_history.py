@@ -1,10 +1,11 @@
 """The history of an agent's task before a run, from the log: its session, its cost, its answers.
 
-Reads only. A task's runs share a session over all its jobs; a step of a plan, or a job alone, has
-its own.
+Reads only. A task's runs share a session over all its jobs; a step of a declared plan, or a job
+alone, has its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,6 +13,9 @@ import msgspec
 from detent.kernel.acceptance import ACCEPTANCE
 from detent.kernel.entities import Task
 from detent.kernel.events import may_count_round
+from detent.kernel.evolve.step import UNCOUNTED
+from detent.kernel.variants import VARIANTS, chosen_of
+from detent.kernel.wait_kinds import PERMISSION
 from detent.operations.comment_threads import Thread
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
@@ -46,6 +50,11 @@ class Past(NamedTuple):
     reviews: tuple[Moment, ...] = ()
     #: The open comments on the work.
     comments: tuple[Thread, ...] = ()
+    #: The tokens of the session's earlier runs, by the name of the fact.
+    tokens: Mapping[str, int] = MappingProxyType({})
+    #: The last run that was not interrupted, if it failed. None for a plan step: other steps may be
+    #: running in the same workspace.
+    failed_run: str | None = None
 
     def latest(self, kind: str) -> Moment | None:
         """The latest moment of a kind."""
@@ -57,18 +66,23 @@ def past_of(view: ReadTransaction, run: ActiveRun) -> Past:
     task, job = run.held.task, run.held.job
     step = None if run.step is None else run.step.name
     jobs = [job.id]
-    if task is not None and step is None:
-        rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
-        jobs = [row["id"] for row in rows if ACCEPTANCE not in row["options"]]
+    if task is not None and run.whole_job:
+        chosen = chosen_of(job.options)
+        tasks = [task.id] if chosen is None else [chosen["task_id"], task.id]
+        rows = view.page(Query("jobs", {"task_id": tasks}, "created_at", limit=MAX_RUNS))
+        jobs = [row["id"] for row in rows if not {ACCEPTANCE, VARIANTS} & row["options"].keys()]
     runs = [row for row in _runs(view, jobs, step) if row["id"] != run.run_id]
-    session_id = _session(run, runs)
-    cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)
+    session_id = _session(view, run, runs)
+    same = [run for run in runs if session_id is not None and run["session_id"] == session_id]
+    cost = sum(run["cost"] for run in same)
+    tokens = {name: sum(run[name] for run in same) for name in ("tokens_in", "tokens_out")}
     moments = _Moments(run.run_id, step)
-    streams = [*jobs, *([task.id] if task is not None and step is None else [])]
+    streams = [*jobs, *([task.id] if task is not None and run.whole_job else [])]
     for logged in sorted(event for stream in streams for event in events_of(view, stream)):
         moments.read(logged)
-    known = (session_id, cost if session_id else 0, *moments.all(), _title(view, task))
-    return Past(*known, moments.reviews())
+    known = (session_id, cost, *moments.all(), _title(view, task))
+    failed = _failed(runs) if run.whole_job else None
+    return Past(*known, moments.reviews(), tokens=tokens, failed_run=failed)
 
 
 def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
@@ -76,10 +90,13 @@ def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[
     return list(view.page(query))
 
 
-def _session(run: ActiveRun, runs: Sequence[Mapping[str, Any]]) -> str | None:
+def _session(
+    view: ReadTransaction, run: ActiveRun, runs: Sequence[Mapping[str, Any]]
+) -> str | None:
     task = run.held.task
-    if task is not None and run.step is None:
-        return task.session_id
+    if task is not None and run.whole_job:
+        # An earlier run under the same claim may have opened it.
+        return next((each.session_id for each, _ in view.tasks([task.id])), None)
     last = next((run for run in reversed(runs) if run["session_id"]), None)
     if last is None or _run_again(run, runs[-1]):
         return None
@@ -90,6 +107,16 @@ def _run_again(run: ActiveRun, last: Mapping[str, Any]) -> bool:
     """Whether a person has retried it after a failure, which resets the counts."""
     failed = last["state"] in ("failed", "timeout") and last["error_class"] != "rate_limit"
     return failed and run.attempt == 1
+
+
+def _failed(runs: Sequence[Mapping[str, Any]]) -> str | None:
+    """The last run, if it failed. A run that was cancelled, lost its worker or reached a rate limit
+    is left out: the work continues where it stopped."""
+    for run in reversed(runs):
+        if run["state"] == "cancelled" or run["error_class"] in UNCOUNTED:
+            continue
+        return str(run["id"]) if run["state"] in ("failed", "timeout") else None
+    return None
 
 
 def _title(view: ReadTransaction, task: Task | None) -> str:
@@ -137,7 +164,8 @@ class _Moments:
             self.moments.append(Moment(kind, text))
 
     def wait_begun(self, name: str, data: Mapping[str, Any]) -> None:
-        if data.get("step") == self.step:
+        """A request for permission is skipped: the session has it, with the answer."""
+        if data.get("step") == self.step and data["kind"] != PERMISSION:
             self._open[name] = data
 
     def wait_over(self, name: str, data: Mapping[str, Any]) -> None:
@@ -162,8 +190,9 @@ class _Moments:
 
 
 def _declared(moments: _Moments, _: str, data: Mapping[str, Any]) -> None:
-    """An event that the document of the lifecycle declares: a rejection if it counts a round."""
-    if data.get("round") is not None:
+    """An event that the document of the lifecycle declares: a rejection if it counts a round, or if
+    it sends the agent back to work with a comment."""
+    if data.get("round") is not None or (data.get("job_id") and data.get("comment")):
         moments.rejected(data)
 
 

@@ -1,0 +1,1 @@
+"""A script for each tool; the interpreter of its environment runs it."""

@@ -1,0 +1,1 @@
+"""Other tools: each is installed at pinned versions into an environment of its own."""

@@ -1,0 +1,1 @@
+"""A rolling upgrade to a simulated next release under load."""

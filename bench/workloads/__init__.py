@@ -1,0 +1,1 @@
+"""The workloads: modules with a table `BENCHMARKS`, and what they share."""

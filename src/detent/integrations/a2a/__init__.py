@@ -1,0 +1,1 @@
+"""The A2A server: tasks for agents of other systems."""

@@ -1,0 +1,24 @@
+"""Markers in what detent writes to a forge, by which it finds its own comments again. Pure.
+
+Before detent writes a comment, it reads those that exist. If the marker is there, an earlier try,
+whose process has crashed before it got the response, has written it.
+"""
+
+from collections.abc import Iterable
+
+from detent.integrations.forges.forge import Note
+
+START = "<!-- detent:"
+
+
+def marked(body: str, key: str) -> str:
+    return f"{body}\n\n{START}{key} -->"
+
+
+def has_marker(notes: Iterable[Note], key: str) -> bool:
+    return any(f"{START}{key} -->" in each.body for each in notes)
+
+
+def is_own(note: Note) -> bool:
+    """Whether detent has written the comment; it may share its account with a person."""
+    return START in note.body

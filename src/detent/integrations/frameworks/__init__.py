@@ -1,0 +1,1 @@
+"""What the integrations of agent frameworks have in common, and their storage."""

@@ -1,0 +1,1 @@
+"""The Notion sync: pages for tasks, runs and the state of the system."""

@@ -1,0 +1,1 @@
+"""Slack: questions, reviews and budgets in a channel, and the replies to them."""

@@ -1,0 +1,1 @@
+"""Metrics and traces, read from the feed."""

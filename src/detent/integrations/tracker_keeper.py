@@ -1,0 +1,123 @@
+"""Runs a tracker in the keeper's process: a system of others in which people see or request tasks.
+
+`Tracker` is the interface that all of them have. One process at a time works with a tracker.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from detent import views
+from detent.errors import DetentError, Unavailable
+from detent.integrations.leader_service import LeaderService
+from detent.operations.context import Core
+from detent.operations.leader_election import LeaderElection
+from detent.store.table_names import status_row
+
+log = logging.getLogger("detent.integrations")
+
+#: Longer than any single request, because the leader must not change during one.
+TERM_US = 180_000_000
+LONGEST_REST_S = 10.0
+
+
+class Tracker(Protocol):
+    """A tracker that is connected: Notion, or a forge with its issues and pull requests."""
+
+    def run(self, now: int, /, *, fresh: bool) -> bool:
+        """Bring the log and the tracker into agreement; returns whether there is more to do.
+
+        A pass does a bounded amount of work. `now` is the time of the store. With `fresh`, another
+        process may have worked with the tracker meanwhile: what was cached is not valid any more.
+        """
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+class LeadershipLost(DetentError):
+    """Another process is the leader now."""
+
+    default_code = "refused"
+
+
+class TrackerKeeper:
+    """Calls a tracker on its own thread while this process leads, and records its last error."""
+
+    def __init__(
+        self,
+        core: Core,
+        role: str,
+        name: str,
+        connect: Callable[["TrackerKeeper"], Tracker],
+        *,
+        pause_s: float,
+    ) -> None:
+        self.core = core
+        self._connect = connect
+        self._tracker: Tracker | None = None
+        #: The term of the leader in which the last pass succeeded.
+        self._term = 0
+        self._rest_until = 0
+        self._status: object = None
+        self.election = LeaderElection(core, role, name, TERM_US)
+        self.service = LeaderService(core, self.election, self.work, pause_s=pause_s)
+
+    def start(self) -> None:
+        self.service.start()
+
+    def stop(self) -> None:
+        self.service.stop()
+        if self._tracker is not None:
+            self._tracker.close()
+
+    def work(self, now: int) -> bool:
+        """Run one pass; returns whether there is more to do."""
+        if now < self._rest_until:
+            return False
+        fresh, self._term = self._term != self.election.term, self.election.term
+        try:
+            if self._tracker is None:
+                self._tracker = self._connect(self)
+            more = self._tracker.run(now, fresh=fresh)
+        except DetentError as error:
+            self._failed(now, error)
+            return False
+        self._note(now, None)
+        return more
+
+    def _failed(self, now: int, error: DetentError) -> None:
+        self._term = 0  # the next pass reads everything again
+        if isinstance(error, LeadershipLost):
+            log.info("%s: %s", self.election.role, error)
+            return
+        log.warning("%s: %s", self.election.role, error)
+        if isinstance(error, Unavailable):
+            self._rest_until = now + error.retry_after_s * 1_000_000
+        self._note(now, error)
+
+    def _note(self, now: int, error: DetentError | None) -> None:
+        """Record whether the tracker works, if that has changed."""
+        status = (None, None) if error is None else (error.message, error.hint)
+        if status == self._status:
+            return
+        self._status = status
+        row = {"error": status[0], "hint": status[1], "since": views.utc(now)}
+        name = status_row(self.election.role)
+        self.core.engine.transaction(lambda tx: tx.put_rows("system_state", {name: row}))
+
+    def check_leader(self) -> None:
+        held = self.election.acquire() is not None
+        other_term = self._term not in (0, self.election.term)
+        if self.service.stopping.is_set() or not held or other_term:
+            raise LeadershipLost(
+                f"Another process works with {self.election.role} now, or this one is stopping."
+            )
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, and renew the term meanwhile."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.service.stopping.wait(min(left, LONGEST_REST_S))
+            self.check_leader()

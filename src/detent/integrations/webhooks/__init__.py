@@ -1,0 +1,1 @@
+"""Webhooks: signed deliveries of events to other systems."""

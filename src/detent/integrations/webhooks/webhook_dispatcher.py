@@ -1,0 +1,316 @@
+"""The webhook dispatcher: copies events from the log to the outbox, and sends the outbox.
+
+A delivery is inserted into the outbox in one transaction with the webhook's cursor. It is deleted
+only after its receiver has confirmed it, so it arrives at least once, always with the same id.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any
+
+from detent import failpoints, views
+from detent.addresses import networks
+from detent.errors import DetentError
+from detent.integrations.a2a.a2a_notifications import is_over, notification
+from detent.integrations.leader_service import LeaderService
+from detent.integrations.webhooks import webhook_bodies as bodies
+from detent.integrations.webhooks.outgoing_http import Failed, Outgoing, Response
+from detent.operations.context import Core
+from detent.operations.leader_election import LeaderElection
+from detent.operations.task_webhooks import SHAPE
+from detent.operations.webhooks import (
+    ALLOWED,
+    DEAD,
+    MAX_DEAD,
+    MAX_KEPT,
+    MAX_PENDING,
+    Webhook,
+    cursor_name,
+    message_id,
+    remove_webhook,
+    status_name,
+    webhooks,
+)
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery, LoggedEvent, Query
+
+log = logging.getLogger("detent.webhooks")
+
+SECOND_US = 1_000_000
+#: The delays before the retries of a delivery; after the last one it is dead.
+RETRIES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+#: The maximum pause after consecutive failures of a receiver; the pause doubles each time.
+LONGEST_REST_S = 60
+LONGEST_RETRY_AFTER_S = 86_400
+#: The maximum numbers of events read and deliveries sent for one webhook in one pass.
+MAX_EVENTS = 500
+MAX_SENT = 100
+MAX_CONCURRENT = 8
+LONGEST_ERROR = 500
+PAUSE_S = 0.2
+GONE = 410
+
+
+class Dispatcher:
+    """Sends due deliveries, each webhook separately, so that a slow one does not delay others."""
+
+    def __init__(self, core: Core, name: str) -> None:
+        self.core = core
+        allowed = networks(core.settings.webhooks_allow, ALLOWED)
+        self.outgoing = Outgoing(allowed)
+        self.service = LeaderService(
+            core, LeaderElection(core, "webhooks", name), self.work, pause_s=PAUSE_S
+        )
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, "detent-webhook")
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        #: By webhook, its number of consecutive failures, and until when sending is paused.
+        self._backoffs: dict[str, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        self.service.start()
+
+    def stop(self) -> None:
+        self.service.stop()
+        self._pool.shutdown(wait=True)
+
+    # -- one pass --------------------------------------------------------------------------
+
+    def work(self, now: int) -> None:
+        """Fill the outbox of every webhook, and start sending where no thread is sending."""
+        for hook in self._hooks():
+            if not self.fill(hook) and is_over(self.core, hook):
+                self.core.engine.transaction(partial(remove_webhook, hook=hook))
+                continue
+            self._begin(hook, now)
+
+    def run_once(self) -> None:
+        """Fill and send all webhooks, and wait for it; must not be used while the service runs."""
+        if self.service.election.acquire() is not None:
+            for hook in self._hooks():
+                self.fill(hook)
+                self.send(hook)
+
+    def _hooks(self) -> list[Webhook]:
+        with self.core.store.read() as view:
+            return [hook for hook in webhooks(view.rows("webhooks")) if not hook.paused]
+
+    def _begin(self, hook: Webhook, now: int) -> None:
+        with self._lock:
+            if hook.name in self._busy or self._backoffs.get(hook.name, (0, 0))[1] > now:
+                return
+            self._busy.add(hook.name)
+        self._pool.submit(self._serve, hook)
+
+    def _serve(self, hook: Webhook) -> None:
+        try:
+            self.send(hook)
+        except DetentError as error:
+            log.warning("webhook %s: %s", hook.name, error)
+        except Exception:
+            log.exception("webhook %s: sending failed; it will be retried", hook.name)
+        finally:
+            with self._lock:
+                self._busy.discard(hook.name)
+
+    # -- from the log to the outbox --------------------------------------------------------
+
+    def fill(self, hook: Webhook) -> int:
+        """Copy the next events of the log to the outbox, up to its maximum; returns the number."""
+        with self.core.store.read() as view:
+            cursor = view.rows("webhooks").get(cursor_name(hook.name))
+            if cursor is None or not view.events(cursor["position"], 1, stream=hook.task):
+                return 0
+        filled = self.core.engine.transaction(lambda tx: _fill(tx, hook))
+        if filled:
+            failpoints.hit("webhook.filled")
+        return filled
+
+    # -- from the outbox to the receiver ---------------------------------------------------
+
+    def send(self, hook: Webhook) -> int:
+        """Send the due deliveries in order. Those of a task wait for its earlier failed ones."""
+        with self.core.store.read() as view:
+            rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
+        waiting: set[str] = set()
+        sent = 0
+        for row in rows:
+            if row.due_at == DEAD or row.stream in waiting:
+                continue
+            if row.due_at > now:
+                waiting.add(row.stream)
+                continue
+            if sent >= MAX_SENT or self.service.stopping.is_set() or not self._attempt(hook, row):
+                break
+            sent += 1
+        return sent
+
+    def _attempt(self, hook: Webhook, row: Delivery) -> bool:
+        with self.core.store.read() as view:
+            now = view.now()
+        if hook.shape == SHAPE:
+            text = notification(self.core, hook)
+        else:
+            text = row.body or bodies.test_body(hook, row, now)
+        ident = message_id(hook, row)
+        headers = {
+            **hook.headers,
+            "Content-Type": bodies.media_type(hook),
+            "User-Agent": "detent",
+            **bodies.signed(ident, now, text, hook.live_keys(now)),
+        }
+        try:
+            response = self.outgoing.post(hook.url, headers, text.encode())
+        except Failed as error:
+            return self._failed(hook, row, str(error), now, 0)
+        if 200 <= response.status < 300:
+            failpoints.hit("webhook.sent")
+            return self._delivered(hook, row)
+        retry_after_s = _retry_after_s(response, now)
+        return self._failed(
+            hook, row, _error_text(response), now, retry_after_s, response.status == GONE
+        )
+
+    def _delivered(self, hook: Webhook, row: Delivery) -> bool:
+        self._backoffs.pop(hook.name, None)
+
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
+            tx.delete_outbox([row.id])
+            count = status.get("delivered", 0) + 1
+            well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
+            _update_status(tx, hook, well)
+
+        self.core.engine.transaction(write)
+        return True
+
+    def _failed(
+        self,
+        hook: Webhook,
+        row: Delivery,
+        error: str,
+        now: int,
+        retry_after_s: int,
+        gone: bool = False,
+    ) -> bool:
+        attempts = row.attempts + 1
+        failures = self._backoffs.get(hook.name, (0, 0))[0] + 1
+        rest_s = min(LONGEST_REST_S, 2 ** min(failures, 6))
+        self._backoffs[hook.name] = (failures, now + max(rest_s, retry_after_s) * SECOND_US)
+        failed = row._replace(
+            due_at=_next_time(attempts, now, retry_after_s),
+            attempts=attempts,
+            error=error[:LONGEST_ERROR],
+        )
+        if failed.due_at == DEAD:
+            log.warning("webhook %s: giving up a delivery: %s", hook.name, error)
+
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
+            tx.update_outbox([failed])
+            _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
+            if failed.due_at == DEAD:
+                _trim_dead(tx, hook)
+            if gone:
+                _pause(tx, hook)
+
+        self.core.engine.transaction(write)
+        return False
+
+
+# ---- writes ------------------------------------------------------------------------------------
+
+
+def _fill(tx: WriteTransaction, hook: Webhook) -> int:
+    pending = sum(1 for row in tx.outbox(hook.target, MAX_KEPT) if row.due_at != DEAD)
+    cursor = tx.rows("webhooks").get(cursor_name(hook.name))
+    if cursor is None or pending >= MAX_PENDING:
+        return 0
+    most = min(MAX_EVENTS, MAX_PENDING - pending)
+    batch = tx.events(cursor["position"], most, stream=hook.task)
+    if not batch:
+        return 0
+    chosen = _deliveries(tx, hook, batch)
+    tx.put_outbox(chosen)
+    tx.put_rows("webhooks", {cursor_name(hook.name): {"position": batch[-1].position}})
+    return len(chosen)
+
+
+def _deliveries(
+    view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]
+) -> list[Delivery]:
+    work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
+    now = view.now()
+    found = []
+    for logged in batch:
+        event, row = views.event(logged), work.get(logged.stream)
+        if bodies.wants(hook, event, row):
+            # The notification of a task is generated when it is sent.
+            text = "" if hook.shape == SHAPE else bodies.body(hook, logged, event, row)
+            found.append(Delivery(0, hook.target, logged.stream, logged.position, text, now))
+    return found
+
+
+def _work(
+    view: ReadTransaction, streams: set[str], *, titled: bool
+) -> Mapping[str, Mapping[str, Any]]:
+    """By stream, the tasks and jobs of events; with their titles if `titled`."""
+    found = view.jobs(streams)
+    jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
+    if titled:
+        rows = view.page(Query("tasks", {"id": sorted(streams)}, limit=len(streams)))
+        return {**jobs, **{row["id"]: row for row in rows}}
+    return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
+
+
+def _update_status(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
+    """Update the delivery status, unless the webhook was deleted in the meantime."""
+    if hook.name in tx.rows("webhooks"):
+        tx.put_rows("webhooks", {status_name(hook.name): status})
+
+
+def _pause(tx: WriteTransaction, hook: Webhook) -> None:
+    """Pause a webhook whose receiver responds with 410 Gone; an operator can end the pause."""
+    row = tx.rows("webhooks").get(hook.name)
+    if row is not None:
+        tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
+
+
+def _trim_dead(tx: WriteTransaction, hook: Webhook) -> None:
+    """Delete the oldest dead deliveries over the maximum."""
+    dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
+    tx.delete_outbox(dead[:-MAX_DEAD])
+
+
+# ---- retries -----------------------------------------------------------------------------------
+
+
+def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
+    if attempts > len(RETRIES_S):
+        return DEAD
+    return now + max(RETRIES_S[attempts - 1], retry_after_s) * SECOND_US
+
+
+def _error_text(response: Response) -> str:
+    if 300 <= response.status < 400:
+        return f"status {response.status}: redirects are not followed"
+    return f"status {response.status}: {response.body[:200].decode('utf-8', 'replace')}"
+
+
+def _retry_after_s(response: Response, now: int) -> int:
+    """The Retry-After of a response, which is seconds or a date; bounded."""
+    given = response.headers.get("retry-after", "")
+    if given.isascii() and given.isdigit():
+        return min(int(given[:9]), LONGEST_RETRY_AFTER_S)
+    try:
+        at = parsedate_to_datetime(given)
+    except (ValueError, OverflowError):
+        return 0
+    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    seconds = (moment - datetime.fromtimestamp(now / SECOND_US, UTC)).total_seconds()
+    return max(0, min(int(seconds), LONGEST_RETRY_AFTER_S))

@@ -1,0 +1,77 @@
+"""The webhook of GitLab: a signing token or a secret token, the delivery id, and what it names."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from detent.operations.forge_hook import Hook, Named
+
+TOKEN, SIGNATURE = "x-gitlab-token", "webhook-signature"
+SIGNED_ID, SIGNED_AT = "webhook-id", "webhook-timestamp"
+#: The headers with the id of a delivery; the first one is the same in every attempt.
+IDS = ("idempotency-key", "x-gitlab-event-uuid")
+#: The beginning of a signing token. Any other secret is a secret token.
+SIGNING = "whsec_"
+IDENT = re.compile(r"[0-9A-Za-z-]{8,64}")
+#: Where a payload has the name of a branch, and the number of an issue.
+BRANCHES = (
+    ("object_attributes", "source_branch"),
+    ("merge_request", "source_branch"),
+    ("object_attributes", "ref"),
+)
+
+
+def signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether the delivery is signed with the signing token, or has the secret token."""
+    if not secret.startswith(SIGNING):
+        given = headers.get(TOKEN, "")
+        return hmac.compare_digest(secret.encode(), given.encode("utf-8", "replace"))
+    try:
+        key = base64.b64decode(secret.removeprefix(SIGNING), validate=True)
+    except binascii.Error:
+        return False
+    signed_text = f"{headers.get(SIGNED_ID, '')}.{headers.get(SIGNED_AT, '')}.".encode()
+    made = base64.b64encode(hmac.new(key, signed_text + body, hashlib.sha256).digest())
+    signatures = [each.encode("utf-8", "replace") for each in headers.get(SIGNATURE, "").split()]
+    return any(hmac.compare_digest(b"v1," + made, each) for each in signatures)
+
+
+def ident(headers: Mapping[str, str]) -> str | None:
+    """The id of a delivery. With a signing token, only the signed id is used."""
+    names = (SIGNED_ID,) if SIGNATURE in headers else IDS
+    found = (headers[name] for name in names if IDENT.fullmatch(headers.get(name, "")))
+    return next(found, None)
+
+
+def named(headers: Mapping[str, str], payload: Any) -> Named | None:
+    """What the delivery is about; None if it names no project."""
+    repo = _at(payload, ("project", "path_with_namespace"))
+    if not isinstance(repo, str):
+        return None
+    kind = _at(payload, ("object_kind",))
+    branches = [_at(payload, path) for path in BRANCHES]
+    if kind == "push":
+        branches.append(str(_at(payload, ("ref",))).removeprefix("refs/heads/"))
+    if kind == "build":
+        branches.append(_at(payload, ("ref",)))
+    # The number of a merge request is not that of an issue: its branch names its task.
+    place = ("object_attributes", "iid") if kind in ("issue", "work_item") else ("issue", "iid")
+    number = _at(payload, place)
+    return Named(
+        repo,
+        tuple(sorted({each for each in branches if isinstance(each, str)})),
+        (number,) if type(number) is int else (),
+    )
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+GITLAB_HOOK = Hook("gitlab", "gitlab_webhook_secret", "gitlab_repositories", signed, ident, named)

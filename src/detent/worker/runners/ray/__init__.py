@@ -1,0 +1,1 @@
+"""Execution on a Ray cluster: the runner, its connection, the submissions on the cluster."""

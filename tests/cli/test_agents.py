@@ -1,0 +1,91 @@
+"""`detent agents`: programs, versions and credentials, never the secrets; the doctor uses it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests import ports
+
+Run = Callable[..., Result]
+SECRET = "sk-a-secret-of-this-test"
+CONFIG = """
+[intents.fix]
+agent = "careful"
+prompt = "Fix it."
+
+[agents.careful]
+preset = "codex"
+secrets = { CODEX_API_KEY = "env:OUR_KEY" }
+
+[agents.own]
+argv = ["/opt/own/agent", "{prompt}"]
+"""
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    program(folder, "claude", "echo '2.1.326 (Claude Code)'")
+    program(folder, "codex", "echo 'codex-cli 0.169.0'")
+    program(folder, "gemini", "echo broken >&2; exit 3")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    for name in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "GEMINI_API_KEY", "OUR_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    Path("detent.toml").write_text(CONFIG)
+    return folder
+
+
+def listed(run: Run) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(run("agents", "--json").stdout)["items"]}
+
+
+def test_what_is_installed_and_signed_in(
+    run: Run, data: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = listed(run)
+    assert sorted(found) == ["careful", "claude", "codex", "gemini", "opencode", "own"]
+    claude, careful = found["claude"], found["careful"]
+    assert (claude["version"], claude["signed_in"]) == ("2.1.326", False)
+    assert claude["path"] == str(programs / "claude")
+    assert (careful["version"], careful["intents"]) == ("0.169.0", ["fix"])
+    assert (careful["signed_in"], careful["credential"]) == (False, None)
+    assert (found["gemini"]["version"], found["opencode"]["path"]) == (None, None)
+    assert (found["own"]["signed_in"], found["own"]["path"]) == (None, None)
+
+    monkeypatch.setenv("OUR_KEY", SECRET)
+    file = data / "agents" / "claude" / ".credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(SECRET)
+    found = listed(run)
+    assert found["careful"]["credential"] == "CODEX_API_KEY"
+    assert found["claude"]["credential"] == str(file)
+    shown = run("agents").stdout
+    assert "careful   yes        0.169.0  yes" in shown
+    assert SECRET not in shown + json.dumps(found)
+
+
+def test_the_doctor_says_how_to_sign_in(
+    run: Run, data: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finding(code: int) -> dict[str, Any]:
+        shown = json.loads(run("doctor", "--json", code=code).stdout)["findings"]
+        [found] = [each for each in shown if each["name"] == "agents"]
+        return dict(found)
+
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", str(ports.free_port()))
+    wrong = finding(1)
+    assert (wrong["well"], wrong["what"]) == (False, "careful is not signed in")
+    assert f"CODEX_HOME={data / 'agents' / 'careful'} codex login" in wrong["remedy"]
+    monkeypatch.setenv("OUR_KEY", SECRET)
+    assert finding(0)["what"] == "careful signs in with CODEX_API_KEY"

@@ -1,0 +1,1 @@
+"""Fuzzing of every parser of outside input: the parsers, their kept inputs, and the driver."""

@@ -1,0 +1,1 @@
+"""A local server that speaks the model APIs of agent command lines, as strict as the real ones."""

@@ -1,0 +1,1 @@
+"""PostgreSQL under Patroni and etcd on machines that are network namespaces, and its faults."""

@@ -1,0 +1,44 @@
+"""`python -m verification.patroni`: failovers under load; prints what was seen and what is wrong.
+
+`./dev faults --only failovers` runs several rounds, and one with Patroni's default times; a test
+runs one round with short times.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from verification.memory_directory import directory_in_memory
+from verification.patroni import private_namespaces
+from verification.patroni.configuration import DEFAULTS, SHORT, Timing
+from verification.patroni.failovers import FAULTS, Outcome, run
+
+
+@click.command()
+@click.option("--rounds", default=1, show_default=True, help="How often each fault is injected.")
+@click.option("--defaults", is_flag=True, help="Also one round with Patroni's default times.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(rounds: int, defaults: bool, as_json: bool) -> None:
+    """Kill, cut off and switch over the leader of a Patroni cluster under load."""
+    runs = [(SHORT, rounds), *([(DEFAULTS, 1)] if defaults else [])]
+    found = [(timing, _run(timing, count)) for timing, count in runs]
+    if as_json:
+        listed = [{"timing": timing._asdict(), **asdict(each)} for timing, each in found]
+        click.echo(json.dumps(listed))
+    for timing, each in found if not as_json else ():
+        click.echo(f"ttl {timing.ttl} s: {each.line()}")
+        for problem in each.problems:
+            click.echo(f"  {problem}")
+    sys.exit(1 if any(each.problems for _, each in found) else 0)
+
+
+def _run(timing: Timing, rounds: int) -> Outcome:
+    with directory_in_memory("detent-patroni-") as directory:
+        return run(directory, timing, FAULTS * rounds)
+
+
+if __name__ == "__main__":
+    private_namespaces.enter("verification.patroni")
+    main()

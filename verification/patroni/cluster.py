@@ -1,0 +1,250 @@
+"""Three machines with etcd, Patroni and PostgreSQL, and the faults that happen to their leader.
+
+etcd has three members, one on each machine, so that it survives the loss of any machine, too. The
+machines and everything on them end with the context.
+"""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from verification.network import Machine, network
+from verification.patroni.configuration import (
+    POSTGRES_PORT,
+    SCOPE,
+    Timing,
+    etcd_command,
+    write_patroni_file,
+)
+from verification.postgres_programs import as_ordinary_user, binaries_of, environment
+
+NAMES = ("a", "b", "c")
+#: The machine with the bridge, on which the clients run.
+CLIENTS = "clients"
+#: Debian's Patroni is used with Debian's PostgreSQL.
+POSTGRES_VERSION = 15
+WITHIN_S = 240.0
+LOOK_S = 0.05
+#: A client gives up a machine that does not respond within these times, and tries the next one.
+PARAMETERS = "target_session_attrs=read-write&connect_timeout=2&tcp_user_timeout=5000"
+
+
+class ClusterFailed(RuntimeError):
+    """The cluster did not do what was waited for; the message names the directory with the logs."""
+
+
+class Node:
+    """One machine: its member of etcd, and Patroni, which starts and stops PostgreSQL."""
+
+    def __init__(self, machine: Machine, directory: Path) -> None:
+        self.machine, self.directory = machine, directory
+        self.etcd: subprocess.Popen[bytes] | None = None
+        self.patroni: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    def start_etcd(self, members: list[Machine]) -> None:
+        self.etcd = self._start(etcd_command(self.machine, members, self.directory), "etcd")
+
+    def start_patroni(self) -> None:
+        """PostgreSQL refuses to run as root, so that Patroni runs as another user."""
+        command = [*as_ordinary_user(), "patroni", str(self.directory / "patroni.json")]
+        self.patroni = self._start(self.machine.command(command), "patroni")
+
+    def kill(self) -> None:
+        """SIGKILL Patroni and all processes of PostgreSQL."""
+        assert self.patroni is not None
+        self.patroni.send_signal(signal.SIGSTOP)  # or it starts what is being killed
+        found = psutil.Process(self.patroni.pid).children(recursive=True)
+        for each in [*found, *self._postgres()]:
+            try:
+                each.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.patroni.kill()
+        self.patroni.wait()
+
+    def _postgres(self) -> list[psutil.Process]:
+        """The processes of PostgreSQL, which are no children of Patroni."""
+        try:
+            pid = int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
+            server = psutil.Process(pid)
+            server.suspend()
+            return [server, *server.children(recursive=True)]
+        except (OSError, ValueError, IndexError, psutil.NoSuchProcess):
+            return []
+
+    def ask(self, query: str, database: str = "postgres") -> tuple[object, ...] | None:
+        """The first row of a query through the Unix socket; None without a response."""
+        where = f"host={self.directory} port={POSTGRES_PORT} user=postgres dbname={database}"
+        try:
+            with psycopg.connect(where, connect_timeout=2, autocommit=True) as connection:
+                return connection.execute(query.encode()).fetchone()
+        except psycopg.Error:
+            return None
+
+    @property
+    def is_primary(self) -> bool:
+        return self.ask("SELECT pg_is_in_recovery()") == (False,)
+
+    @property
+    def is_readable(self) -> bool:
+        return self.ask("SELECT 1") == (1,)
+
+    @property
+    def standbys(self) -> int:
+        """How many standbys this primary has, if one of them is synchronous."""
+        query = (
+            "SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication"
+            " WHERE state = 'streaming' AND application_name = ANY('{a,b,c}')"
+        )
+        row = self.ask(query)
+        return int(str(row[0])) if row and row[1] else 0
+
+    def _start(self, command: list[str], name: str) -> "subprocess.Popen[bytes]":
+        with (self.directory / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment(),
+                start_new_session=True,
+            )
+
+
+class PatroniCluster:
+    """The nodes, and the machine from which clients reach them."""
+
+    def __init__(self, machines: dict[str, Machine], directory: Path, timing: Timing) -> None:
+        self.directory, self.timing = directory, timing
+        self.clients = machines[CLIENTS]
+        self.nodes = [Node(machines[name], directory / name) for name in NAMES]
+        programs = binaries_of(POSTGRES_VERSION).directory
+        members = [node.machine for node in self.nodes]
+        for node in self.nodes:
+            node.directory.mkdir()
+            write_patroni_file(node.machine, members, node.directory, programs, timing)
+
+    def url(self, database: str) -> str:
+        hosts = ",".join(f"{node.machine.address}:{POSTGRES_PORT}" for node in self.nodes)
+        return f"postgresql://postgres@{hosts}/{database}?{PARAMETERS}"
+
+    def start(self) -> None:
+        members = [node.machine for node in self.nodes]
+        for node in self.nodes:
+            node.start_etcd(members)
+        for node in self.nodes:
+            node.start_patroni()
+        self.until_complete()
+
+    def leader(self, other_than: Node | None = None) -> Node:
+        """The node that accepts writes; waits until there is one."""
+        found: list[Node] = []
+
+        def is_found() -> bool:
+            found[:] = [node for node in self.nodes if node is not other_than and node.is_primary]
+            return bool(found)
+
+        self.until(is_found, "there is a leader")
+        return found[0]
+
+    def until_complete(self) -> Node:
+        """Wait until the leader has two standbys, one of them synchronous, that can be read.
+
+        A standby that follows but has not reached a consistent state could not be promoted.
+        """
+        self.until(
+            lambda: (
+                any(node.is_primary and node.standbys == 2 for node in self.nodes)
+                and all(node.is_readable for node in self.nodes)
+            ),
+            "the leader has two standbys",
+        )
+        return self.leader()
+
+    def switch_over(self) -> Node:
+        """`patronictl switchover`, which etcd must know a synchronous standby for.
+
+        Returns the leader that there was.
+        """
+        leader = self.leader()
+        configuration = str(leader.directory / "patroni.json")
+        command = ["patronictl", "-c", configuration, "switchover", SCOPE]
+        command += ["--master", leader.name, "--force"]
+        self.until(lambda: "Successfully switched over" in self.run(command), "switchover")
+        return leader
+
+    def kill_leader(self) -> Node:
+        leader = self.leader()
+        leader.kill()
+        return leader
+
+    def cut_leader(self) -> Node:
+        """Cut the network of the leader, which continues to run."""
+        leader = self.leader()
+        leader.machine.connect(up=False)
+        return leader
+
+    def repair(self, node: Node) -> None:
+        """Connect or start a node again, and wait until it follows the leader."""
+        node.machine.connect(up=True)
+        if node.patroni is None or node.patroni.poll() is not None:
+            node.start_patroni()
+        self.until_complete()
+
+    def run(self, command: list[str]) -> str:
+        """Run a program on the machine of the clients; its output."""
+        done = subprocess.run(
+            self.clients.command(command),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode:
+            raise ClusterFailed(f"{' '.join(command)} failed:\n{done.stdout}")
+        return done.stdout
+
+    def until(self, holds: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+        end_s = time.monotonic() + within_s
+        while not holds():
+            if time.monotonic() > end_s:
+                raise ClusterFailed(f"Not within {within_s:.0f} s: {what}.\n{self.logs()}")
+            time.sleep(LOOK_S)
+
+    def logs(self) -> str:
+        """The last lines of all logs."""
+        found = []
+        for node in self.nodes:
+            for name in ("etcd", "patroni"):
+                path = node.directory / f"{name}.log"
+                lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
+                found += [f"-- {node.name} {name}", *lines[-15:]]
+        return "\n".join(found)
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            if node.patroni is not None and node.patroni.poll() is None:
+                node.kill()
+            if node.etcd is not None:
+                node.etcd.kill()
+                node.etcd.wait()
+
+
+@contextmanager
+def patroni_cluster(directory: Path, timing: Timing) -> Iterator[PatroniCluster]:
+    """A cluster with a leader and two standbys, which ends with the context."""
+    with ExitStack() as started:
+        machines = started.enter_context(network(NAMES, centre=CLIENTS))
+        cluster = PatroniCluster(machines, directory, timing)
+        started.callback(cluster.stop)
+        cluster.start()
+        yield cluster
