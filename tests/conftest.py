@@ -61,6 +61,7 @@ SECOND_ATTEMPT = frozenset(
         "integrations",
         "packaging",
         "people",
+        "ray",
         "worker",
     }
 )
