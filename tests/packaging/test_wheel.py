@@ -227,7 +227,8 @@ def test_the_bill_of_materials_names_everything_that_is_shipped() -> None:
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.5")
     assert {"apsw", "starlette", "psycopg", "obstore", "react-dom", "highlight.js"} <= set(found)
     assert set(dependencies.bundled()) <= set(found)
-    installed_here = [each for name, each in found.items() if name in dependencies.licences()]
+    licences = dependencies.licences()
+    installed_here = [each for name, each in found.items() if name in licences]
     assert len(installed_here) > 80
     assert [each["name"] for each in installed_here if not each.get("licenses")] == []
     assert all(each["purl"].startswith(("pkg:pypi/", "pkg:npm/")) for each in found.values())
