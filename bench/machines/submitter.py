@@ -1,7 +1,7 @@
 """A client of gateways: submits at a steady rate whatever happens, and notes what was acknowledged.
 
-`python -m bench.beyond.submitter` reads its order as JSON from the command line, and writes a line
-for each acknowledgement: when it came, and the job's id. It ends by itself.
+`python -m bench.machines.submitter` reads its order as JSON from the command line, and writes a
+line for each acknowledgement: when it came, and the job's id. It ends by itself.
 """
 
 import json

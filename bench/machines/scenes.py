@@ -1,4 +1,4 @@
-"""What is measured beyond one machine: throughput by workers, a restart, and a failover.
+"""What is measured on several machines: throughput by workers, a restart, and a failover.
 
 Runs on the machine of the database. A scene that loses what was acknowledged fails; the rest is
 figures.
@@ -21,8 +21,8 @@ import psutil
 import psycopg
 
 from bench import ROOT
-from bench.beyond.installation import Installation, until
-from bench.beyond.pooler import Pooler
+from bench.machines.installation import Installation, until
+from bench.machines.pooler import Pooler
 from bench.workloads.worker import submit
 from detent.integrity.verify import verify
 from detent.operations.context import Core
@@ -161,7 +161,7 @@ def interrupted(
         "rate": size.rate,
         "name": name,
     }
-    command = client.command([sys.executable, "-m", "bench.beyond.submitter", json.dumps(order)])
+    command = client.command([sys.executable, "-m", "bench.machines.submitter", json.dumps(order)])
     acknowledged: list[tuple[float, str]] = []
     before = set(_states(made))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:

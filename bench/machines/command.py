@@ -1,4 +1,4 @@
-"""`python -m bench beyond`: gateways and workers on machines of their own against one PostgreSQL.
+"""`python -m bench machines`: gateways and workers on machines of their own against one PostgreSQL.
 
 Machines are network namespaces, so it needs root; they are made at the beginning and removed at the
 end. PgBouncer is Debian's package `pgbouncer`; without it that part is named and left out.
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import ROOT, harness
-from bench.beyond.capacity_model import Prediction, predictions
-from bench.beyond.scenes import Size
 from bench.harness import Scale
+from bench.machines.capacity_model import Prediction, predictions
+from bench.machines.scenes import Size
 from detent.settings import Settings
 from verification.network import DATABASE, Unable, network
 
@@ -40,7 +40,7 @@ def run(scale: Scale) -> dict[str, Any]:
     )
     with network([*gateways, *workers, "keeper", "client"]) as machines:
         order = {"machines": list(machines.values()), "size": size._asdict()}
-        command = [sys.executable, "-m", "bench.beyond.inside", json.dumps(order)]
+        command = [sys.executable, "-m", "bench.machines.inside", json.dumps(order)]
         found = _answer(machines[DATABASE].command(command))
     return {"machine": harness.machine(), "size": size._asdict(), **found}
 
@@ -54,7 +54,7 @@ def _answer(command: list[str]) -> dict[str, Any]:
             process.send_signal(signal.SIGINT)
             raise
     if process.returncode:
-        raise RuntimeError(f"beyond one machine ended with {process.returncode}; see above")
+        raise RuntimeError(f"the measurement ended with {process.returncode}; see above")
     answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     return answer
 
@@ -106,14 +106,14 @@ def faults(found: dict[str, Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench beyond", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench machines", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, metavar="X")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found there too")
     options = parser.parse_args(arguments)
     try:
         found = run(Scale(options.scale))
     except Unable as reason:
-        print(f"bench beyond: {reason}", file=sys.stderr)
+        print(f"bench machines: {reason}", file=sys.stderr)
         return 2
     print(*lines_of(found), sep="\n")
     if options.json is not None:

@@ -59,7 +59,7 @@ class Installation:
 
     def worker(self, machine: Machine) -> None:
         """A worker, once the store knows it."""
-        self._start(machine, "worker", "--app", "bench.beyond.work:app")
+        self._start(machine, "worker", "--app", "bench.machines.work:app")
         self.workers += 1
         known = "SELECT count(*) FROM workers"
         until(lambda: self.count(known) >= self.workers, f"the worker on {machine.name} is known")

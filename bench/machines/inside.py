@@ -1,6 +1,6 @@
 """On the machine of the database: starts PostgreSQL and PgBouncer there and plays the scenes.
 
-`python -m bench.beyond.inside ORDER` prints what was found as one line of JSON at the end.
+`python -m bench.machines.inside ORDER` prints what was found as one line of JSON at the end.
 """
 
 import json
@@ -13,10 +13,10 @@ from typing import Any
 
 import psycopg
 
-from bench.beyond import scenes
-from bench.beyond.installation import Installation
-from bench.beyond.pooler import Pooler, pooler
-from bench.beyond.scenes import OURS, Size, place_for
+from bench.machines import scenes
+from bench.machines.installation import Installation
+from bench.machines.pooler import Pooler, pooler
+from bench.machines.scenes import OURS, Size, place_for
 from bench.workloads.jobs import directory
 from bench.workloads.jobs_postgres import AS_IT_COMES
 from verification.network import DATABASE, PREFIX, Machine, Unable
@@ -62,7 +62,7 @@ class Stage:
 
 
 def say(what: str) -> None:
-    print(f"beyond: {what}", file=sys.stderr, flush=True)
+    print(f"machines: {what}", file=sys.stderr, flush=True)
 
 
 def let_in(server: Server) -> None:

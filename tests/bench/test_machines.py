@@ -1,4 +1,4 @@
-"""Beyond one machine: namespaces that reach each other, PgBouncer before a store, the verdict."""
+"""Several machines: namespaces that reach each other, PgBouncer before a store, the verdict."""
 
 import os
 import shutil
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.beyond import command, pooler
-from bench.beyond.installation import until
-from bench.beyond.scenes import core_of
+from bench.machines import command, pooler
+from bench.machines.installation import until
+from bench.machines.scenes import core_of
 from bench.workloads.jobs import finish, submit
 from detent import feed
 from detent.integrity.verify import verify
