@@ -208,7 +208,7 @@ def checks(wheel: Path, pythons: Sequence[str]) -> Iterator[tuple[str, str, str]
                 packages = directory / f"{python}-{extra}"
                 failed = installed(wheel, python, extra, constraints, packages)
                 if extra in NO_WHEELS.get(python, ()):
-                    yield python, extra, "" if "no wheel" in failed else "it has wheels now"
+                    yield python, extra, "" if "wheels" in failed else "it has wheels now"
                     continue
                 yield python, extra, failed or tried(root, python, extra, packages)
                 shutil.rmtree(packages, ignore_errors=True)
