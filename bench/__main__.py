@@ -17,7 +17,7 @@ from bench.harness import Benchmark, Scale
 COMMANDS = {
     "race": "bench.race.command",
     "compare": "bench.compare.command",
-    "beyond": "bench.beyond.command",
+    "machines": "bench.machines.command",
     "upgrade": "bench.upgrade.command",
     "publish": "bench.publish.command",
     "review-page": "bench.review_page",

@@ -59,8 +59,8 @@ LEAST_MUTANTS = 20
 #: How often each fault is injected into a Patroni cluster.
 FAILOVERS = 5
 WIRE = "tests/store/test_postgres_wire.py"
-#: Of processor time, for each parser.
-FUZZED_S = 10
+#: Seconds of processor time for each parser, and how many parsers one process fuzzes.
+FUZZED_S, PARSERS_IN_A_SHARD = 10, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,11 @@ def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
             yield _fault_injection(part, "postgres", size)
     if "failovers" in wanted:
         yield partial(_failovers, max(1, round(FAILOVERS * size.share)))
+    if "fuzzing" in wanted:
+        seconds = 1 if size.quick else FUZZED_S * size.share
+        names = list(PARSERS_OF_INPUT)
+        for begin in range(0, len(names), PARSERS_IN_A_SHARD):
+            yield partial(_fuzzing, names[begin : begin + PARSERS_IN_A_SHARD], seconds)
     for part, job in OWN.items():
         if part in wanted:
             yield job
@@ -177,16 +182,20 @@ def _wire() -> Line:
     return replace(_tests("wire", "--timeout", "600", WIRE), store="postgres")
 
 
-def _fuzzing() -> Line:
-    """Every parser with inputs that reach new branches."""
+def _fuzzing(names: Sequence[str], seconds: float) -> Line:
+    """Parsers with inputs that reach new branches; the inputs are kept."""
     begun_s = time.monotonic()
+    counts: Counter[str] = Counter()
+    problems = []
     with tempfile.TemporaryDirectory() as made:
-        results = list(fuzz.fuzzed(tuple(PARSERS_OF_INPUT), FUZZED_S, Path(made)))
-    calls = sum(each.get("calls", 0) for each in results)
-    seen = f"{len(results)} parsers, {FUZZED_S} s of processor time each: {calls:,} inputs"
-    problems = [f"{each['parser']} failed" for each in results if "failed" in each]
-    seconds = time.monotonic() - begun_s
-    return Line("fuzzing", "-", "-", seen, problems, "./dev fuzz PARSER", seconds)
+        for each in fuzz.fuzzed(names, seconds, Path(made)):
+            fuzz.keep_inputs(each, Path(made))
+            counts.update({"parsers": 1, "seconds of processor time": round(each["cpu_s"])})
+            counts["inputs"] += each.get("calls", 0)
+            problems += [f"{each['parser']} failed"] if "failed" in each else []
+    seen, replay = _counted(counts), "./dev fuzz PARSER"
+    passed_s = time.monotonic() - begun_s
+    return Line("fuzzing", "-", "-", seen, problems, replay, passed_s, counts)
 
 
 def _tests(part: str, *arguments: str) -> Line:
@@ -274,7 +283,6 @@ OWN: Mapping[str, Job] = {
     "traces": _traces,
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
-    "fuzzing": _fuzzing,
     "dependencies": _dependencies,
     "ray": _ray,
 }
@@ -338,20 +346,21 @@ def together(lines: Sequence[Line]) -> list[Line]:
 
 
 def _sum(lines: Sequence[Line]) -> Line:
-    first = min(lines, key=lambda line: int(line.seed))
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line.counts)
-    seen = f"{len(lines)} runs: " + ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    problems = [problem for line in lines for problem in line.problems]
-    seeds = ", ".join(sorted((line.seed for line in lines), key=int))
+    seeds = sorted({line.seed for line in lines if line.seed != "-"}, key=int)
     return replace(
-        first,
-        seed=f"{seeds} and on",
-        seen=seen,
-        problems=problems,
+        lines[0],
+        seed=f"{', '.join(seeds)} and on" if seeds else "-",
+        seen=f"{len(lines)} runs: {_counted(counts)}",
+        problems=[problem for line in lines for problem in line.problems],
         seconds=sum(line.seconds for line in lines),
     )
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def _rows(text: str) -> dict[tuple[str, str], str]:

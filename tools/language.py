@@ -117,7 +117,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("docs/howto/upgrade.md", "the command `torture`", REMOVED_COMMAND),
     Allowed("src/detent/store/postgres/address.py", '"doorbell": "notifier"', OLD_PARAMETER),
     Allowed("tests/store/test_postgres_start.py", "?doorbell={value}", OLD_PARAMETER),
-    Allowed("changelog.d/+notifier.changed.md", "`doorbell=no`", OLD_PARAMETER),
     Allowed("CHANGELOG.md", "`doorbell=no`", OLD_PARAMETER),
     Allowed("src/detent/cli/installation.py", "found['looked_at']", WIRE),
     Allowed("src/detent/operations/schemas/operators_schema.py", "looked_at: int", WIRE),

@@ -1,4 +1,4 @@
-"""Builds what is released: `./dev package`, and with `--check` tries it on every Python of Debian.
+"""Builds what is released: `./dev package`; `--check` tries it on the Pythons of Debian and Ubuntu.
 
 Into `dist/`: the wheel, the sdist, the bill of materials, and the build context of the image. With
 `--base IMAGE` podman builds the image on that base and saves it there too.
@@ -12,7 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -25,12 +27,35 @@ IMAGE = "localhost/detent"
 #: The extras in the image, and the Python version of its default base.
 IMAGE_EXTRAS = ("acp", "mcp", "otel", "postgres")
 IMAGE_PYTHON = "3.13"
-#: The releases of Debian, and the Python versions from 3.11 on that they have.
-DEBIAN: Mapping[str, tuple[str, ...]] = {
-    "bookworm": ("3.11",),
-    "trixie": ("3.13",),
-    "sid": ("3.14", "3.15"),
-}
+
+
+class Release(NamedTuple):
+    """A release of Debian or Ubuntu, and the Python versions from 3.11 on that it has."""
+
+    name: str
+    pythons: tuple[str, ...]
+    #: More packages of it that the check needs.
+    packages: tuple[str, ...] = ()
+    mirror: str = ""
+
+
+#: Together they have every version from 3.11 on.
+RELEASES = (
+    Release("bookworm", ("3.11",)),
+    Release("noble", ("3.12",), mirror="http://archive.ubuntu.com/ubuntu"),
+    Release("trixie", ("3.13",)),
+    # PyYAML has no wheel for 3.15 yet.
+    Release("sid", ("3.14", "3.15"), packages=("python3-yaml",)),
+)
+#: What a program in a wheel may link to.
+PACKAGES = ("libstdc++6", "tzdata")
+#: A release of Debian has the keys of Ubuntu.
+UBUNTU_KEYS = ("trixie", "ubuntu-archive-keyring")
+KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
+#: By Python version, the requirements that come from the release, not from a wheel.
+FROM_RELEASE: Mapping[str, tuple[str, ...]] = {"3.15": ("pyyaml",)}
+#: By Python version, the extras with a package that has no wheel for it yet.
+NO_WHEELS: Mapping[str, tuple[str, ...]] = {"3.15": ("langgraph", "ray")}
 #: By extra, the modules of detent that need it.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "": ("detent.cli.main", "detent.gateway.application", "detent.worker.worker"),
@@ -114,23 +139,42 @@ def image(context: Path, base: str, tag: str) -> None:
 # ---- trying ----------------------------------------------------------------------------------
 
 
-def debian_root(release: str, directory: Path) -> Path:
-    """The files of a release of Debian with its Python, to run programs in; needs root."""
-    packages = ",".join((*(f"python{each}" for each in DEBIAN[release]), "tzdata"))
-    options = ["--mode=root", "--variant=extract", f"--include={packages}"]
+def unpacked(release: str, packages: Sequence[str], root: Path, *options: str) -> None:
+    """Unpack packages of a release, with what they depend on, into a directory; needs root."""
+    command = ["mmdebstrap", "--mode=root", "--variant=extract", f"--include={','.join(packages)}"]
     # A mirror may be older than the period for which its files are valid.
-    options.append('--aptopt=Acquire::Check-Valid-Until "false"')
-    root = directory / release
-    subprocess.run(["mmdebstrap", *options, release, str(root)], capture_output=True, check=True)
+    command.append('--aptopt=Acquire::Check-Valid-Until "false"')
+    mirror = [each.mirror for each in RELEASES if each.name == release and each.mirror]
+    command += [*options, release, str(root), *mirror]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"mmdebstrap cannot unpack {release}:\n{done.stderr.strip()}")
     for name in ("bin", "lib", "lib64"):  # a package makes these links when it is configured
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
+
+
+def release_root(release: Release, directory: Path) -> Path:
+    """The files of a release with its Python versions, to run programs in."""
+    root = directory / release.name
+    options = []
+    if release.mirror:
+        keys = directory / "keys"
+        unpacked(UBUNTU_KEYS[0], UBUNTU_KEYS[1:], keys)
+        options.append(f"--keyring={keys / KEYRING}")
+    pythons = [f"python{each}" for each in release.pythons]
+    unpacked(release.name, (*pythons, *PACKAGES, *release.packages), root, *options)
     return root
 
 
 def installed(wheel: Path, python: str, extra: str, constraints: Path, directory: Path) -> str:
     """Install the wheel with one extra into an empty directory; returns why it failed."""
-    options = ("--only-binary=:all:", f"--python-version={python}", f"--target={directory}")
+    options = ["--only-binary=:all:", f"--python-version={python}", f"--target={directory}"]
+    if python in FROM_RELEASE:
+        overrides = constraints.with_name("overrides.txt")
+        left_out = [f"{each}; python_version < '{python}'" for each in FROM_RELEASE[python]]
+        overrides.write_text("\n".join(left_out), "utf-8")
+        options.append(f"--overrides={overrides}")
     wanted = f"detent[{extra}] @ file://{wheel}"
     command = [str(UV), "pip", "install", *options, f"--constraints={constraints}", wanted]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -157,15 +201,17 @@ def checks(wheel: Path, pythons: Sequence[str]) -> Iterator[tuple[str, str, str]
         directory = Path(made)
         constraints = directory / "constraints.txt"
         requirements(constraints, *(extra for extra in MODULES if extra))
-        for release, versions in DEBIAN.items():
-            wanted = [each for each in versions if each in pythons]
-            root = debian_root(release, directory) if wanted else directory
-            for python in wanted:
-                for extra in MODULES:
-                    packages = directory / f"{python}-{extra}"
-                    failed = installed(wheel, python, extra, constraints, packages)
-                    yield python, extra, failed or tried(root, python, extra, packages)
-                    shutil.rmtree(packages, ignore_errors=True)
+        for release in RELEASES:
+            wanted = [each for each in release.pythons if each in pythons]
+            root = release_root(release, directory) if wanted else directory
+            for python, extra in product(wanted, MODULES):
+                packages = directory / f"{python}-{extra}"
+                failed = installed(wheel, python, extra, constraints, packages)
+                if extra in NO_WHEELS.get(python, ()):
+                    yield python, extra, "" if "wheels" in failed else "it has wheels now"
+                    continue
+                yield python, extra, failed or tried(root, python, extra, packages)
+                shutil.rmtree(packages, ignore_errors=True)
 
 
 def lower_bounds() -> Iterator[tuple[str, str]]:
@@ -179,13 +225,13 @@ def lower_bounds() -> Iterator[tuple[str, str]]:
 
 # ---- the command -----------------------------------------------------------------------------
 
-ALL_PYTHONS = tuple(each for versions in DEBIAN.values() for each in versions)
+ALL_PYTHONS = tuple(each for release in RELEASES for each in release.pythons)
 
 
 @click.command()
 @click.option("--base", help="Build the image on this base, and save it to dist/.")
 @click.option("--python", default=IMAGE_PYTHON, show_default=True, help="Python of the base.")
-@click.option("--check", is_flag=True, help="Install each extra alone on each Python of Debian.")
+@click.option("--check", is_flag=True, help="Install each extra alone on each Python version.")
 @click.option("--on", multiple=True, type=click.Choice(ALL_PYTHONS), help="A Python to check.")
 def main(base: str | None, python: str, check: bool, on: tuple[str, ...]) -> None:
     """Build the wheel, the sdist, the bill of materials and the image."""
@@ -211,12 +257,13 @@ def _check(wheel: Path, pythons: Sequence[str]) -> int:
     for extra, problem in lower_bounds():
         failures += _show("lowest versions", extra, problem)
     for python, extra, problem in checks(wheel, pythons):
-        failures += _show(f"Python {python}", extra, problem)
+        works = "has no wheels yet" if extra in NO_WHEELS.get(python, ()) else "works"
+        failures += _show(f"Python {python}", extra, problem, works)
     return failures
 
 
-def _show(what: str, extra: str, problem: str) -> bool:
-    click.echo(f"{what}, {extra or 'no extra'}: {problem or 'works'}")
+def _show(what: str, extra: str, problem: str, works: str = "works") -> bool:
+    click.echo(f"{what}, {extra or 'no extra'}: {problem or works}")
     return bool(problem)
 
 

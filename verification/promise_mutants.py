@@ -1,20 +1,37 @@
-"""Deliberately broken variants for guarantees that no other layer breaks, each with its check."""
+"""Deliberately broken variants for guarantees that no other layer breaks, each with its check.
 
+A mutant without a check is caught by a test that `tests/docs/test_promise_mutants.py` names.
+"""
+
+import json
 import tempfile
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from unittest.mock import patch
 
 import apsw
 
 from detent.allowed_hosts import AllowedHost, allowed_hosts, name_refusal
-from detent.errors import Misconfigured, NotFound, TooLarge
+from detent.engine import Claimed, Engine
+from detent.engine.claims import ClaimRequest
+from detent.errors import Broken, Misconfigured, NotFound, TooLarge
 from detent.gateway import strict_json
+from detent.kernel import events as e
 from detent.kernel.decide import review
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Job
+from detent.kernel.events import EVENTS, Event
+from detent.kernel.transitions import claim_end
 from detent.operations import cursor_pages
 from detent.operations.registry import Caller
 from detent.settings import Settings
+from detent.store import codec
+from detent.store.blobs import Blob
+from detent.store.s3 import bucket_blobs
+from detent.store.s3.bucket_blobs import BucketBlobs
 from detent.store.sqlite import SqliteStore, checks
 from verification.mutant import Mutant, Patches
 
@@ -52,6 +69,66 @@ def projects_are_not_compared() -> Patches:
         return where if project is None else {**where, "project": project}
 
     yield patch.object(cursor_pages, "of_project", of_project)
+
+
+def handed_back_work_is_a_new_attempt() -> Patches:
+    """A job that a stopping worker hands back has used an attempt."""
+
+    def requeue(draft: Draft, job: Job) -> None:
+        draft.emit(job.id, e.JobRequeued("released"))
+
+    yield patch.object(claim_end, "hand_back", requeue)
+
+
+def later_fields_are_required() -> Patches:
+    """An event is refused if it lacks a field that a later version has added."""
+    read_event = codec.read_event
+
+    def strict(name: str, schema: int, data: str) -> Event:
+        kind = EVENTS.get(name)
+        expected = set[str]() if kind is None else set(kind.__slots__)
+        if missing := expected - set(json.loads(data)):
+            raise Broken(f"The event {name} has no field {min(missing)}.")
+        return read_event(name, schema, data)
+
+    yield patch.object(codec, "read_event", strict)
+
+
+def claims_need_a_notification() -> Patches:
+    """After a claim that found no job, the next one waits for a notification."""
+    claim, found_none = Engine.claim, dict[int, int]()
+
+    def notified_claim(engine: Engine, request: ClaimRequest) -> list[Claimed]:
+        noticed = engine.store.noticed()
+        if found_none.get(id(engine)) == noticed:
+            return []
+        claimed = claim(engine, request)
+        if not claimed:
+            found_none[id(engine)] = noticed
+        return claimed
+
+    yield patch.object(Engine, "claim", notified_claim)
+
+
+def blob_has_one_key() -> Patches:
+    """A blob that is stored again replaces its object, which retention may be deleting."""
+
+    def put(self: BucketBlobs, file: BinaryIO) -> Blob:
+        data = file.read()
+        blob = Blob(sha256(data).hexdigest(), len(data))
+        self._bucket.put(f"{bucket_blobs.BLOBS}{blob.sha256}/{0:016d}-0", BytesIO(data))
+        return blob
+
+    yield patch.object(BucketBlobs, "put", put)
+
+
+def errors_of_the_decoder_pass_through() -> Patches:
+    """A body that cannot be decoded raises an error of the decoder instead of a refusal."""
+
+    def decode(body: bytes, _: strict_json.Limits) -> Any:
+        return strict_json.DECODER.decode(body.decode("utf-8"))
+
+    yield patch.object(strict_json, "decode", decode)
 
 
 # ---- checks ----------------------------------------------------------------------------------
@@ -99,5 +176,10 @@ MUTANTS: Mapping[str, Mutant] = {
         Mutant(verdict_ignores_the_diff),
         Mutant(every_host_is_allowed, other_hosts_are_refused),
         Mutant(projects_are_not_compared, other_projects_are_hidden),
+        Mutant(handed_back_work_is_a_new_attempt),
+        Mutant(later_fields_are_required),
+        Mutant(claims_need_a_notification),
+        Mutant(blob_has_one_key),
+        Mutant(errors_of_the_decoder_pass_through),
     )
 }

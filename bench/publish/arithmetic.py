@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bench.beyond.command import predicted
 from bench.harness import Result, shown
+from bench.machines.command import predicted
 from bench.publish.figures import Figures
 
 BATCHES = (1, 10, 100)
@@ -105,7 +105,7 @@ def commits(figures: Figures) -> Iterator[str]:
         )
 
 
-# ---- beyond one machine ----------------------------------------------------------------------
+# ---- several machines ----------------------------------------------------------------------
 
 WAYS = {
     "direct": "direct connection to PostgreSQL",
@@ -114,8 +114,8 @@ WAYS = {
 WORK = {"nothing": "jobs that do nothing", "sleep": "jobs that sleep for 20 ms"}
 
 
-def beyond_machine(figures: Figures) -> Iterator[str]:
-    document = figures.section("beyond")
+def machines_setup(figures: Figures) -> Iterator[str]:
+    document = figures.section("machines")
     if document is not None:
         machine = ", ".join(f"{name} {value}" for name, value in document["machine"].items())
         yield f"- Machine: {machine}."
@@ -130,13 +130,13 @@ def beyond_machine(figures: Figures) -> Iterator[str]:
 
 
 def _rates(figures: Figures) -> Iterator[tuple[str, dict[str, Any]]]:
-    document = figures.section("beyond") or {}
+    document = figures.section("machines") or {}
     for way, title in WAYS.items():
         for row in document.get(way, {}).get("throughput", ()):
             yield title, row
 
 
-def beyond_throughput(figures: Figures) -> Iterator[str]:
+def machines_throughput(figures: Figures) -> Iterator[str]:
     rows = list(_rates(figures))
     if not rows:
         return
@@ -153,9 +153,9 @@ def beyond_throughput(figures: Figures) -> Iterator[str]:
         yield f"| {way}: {work} | {row['workers']} | {shown(rate)} | {shown(rate / one)} × |"
 
 
-def beyond_model(figures: Figures) -> Iterator[str]:
+def machines_model(figures: Figures) -> Iterator[str]:
     """The runs with several workers beside the model's predictions."""
-    document = figures.section("beyond") or {}
+    document = figures.section("machines") or {}
     rows = [(title, each) for way, title in WAYS.items() for each in predicted(document, way)]
     if not rows:
         return
@@ -168,7 +168,7 @@ def beyond_model(figures: Figures) -> Iterator[str]:
         )
 
 
-def beyond_connections(figures: Figures) -> Iterator[str]:
+def machines_connections(figures: Figures) -> Iterator[str]:
     rows = list(_rates(figures))
     if not rows:
         return
@@ -183,8 +183,8 @@ def beyond_connections(figures: Figures) -> Iterator[str]:
             )
 
 
-def beyond_interrupted(figures: Figures) -> Iterator[str]:
-    document = figures.section("beyond")
+def machines_interrupted(figures: Figures) -> Iterator[str]:
+    document = figures.section("machines")
     if document is None:
         return
     scenes = {

@@ -1,7 +1,7 @@
 """`python -m bench publish`: measures everything and writes it into the documentation.
 
-Four sections, each of which can be measured alone: the race, the workloads, what is beyond one
-machine, and the comparison under faults. The figures go to `bench/figures.json`, from which the
+Four sections, each of which can be measured alone: the race, the workloads, several
+machines, and the comparison under faults. The figures go to `bench/figures.json`, from which the
 tables and charts of the pages are written; a section that was not measured keeps what it had.
 """
 
@@ -88,15 +88,15 @@ def _repetitions(benchmark: Benchmark, wish: Wish) -> int:
     return 1 if benchmark.name.startswith(ONCE) else min(WORKLOADS, wish.repetitions)
 
 
-def beyond(wish: Wish) -> dict[str, Any] | None:
+def machines(wish: Wish) -> dict[str, Any] | None:
     """None, with a note, where it cannot be measured."""
-    from bench.beyond import command
+    from bench.machines import command
     from verification.network import Unable
 
     try:
         found = command.run(wish.scale)
     except (Unable, RuntimeError, subprocess.TimeoutExpired) as reason:
-        print(f"beyond one machine was not measured: {reason}", file=sys.stderr)
+        print(f"the machines were not measured: {reason}", file=sys.stderr)
         return None
     print(*command.lines_of(found), sep="\n", flush=True)
     return found
@@ -115,7 +115,7 @@ def compare(wish: Wish) -> dict[str, Any]:
 MEASURES: dict[str, Callable[[Wish], dict[str, Any] | None]] = {
     "race": race,
     "workloads": workloads,
-    "beyond": beyond,
+    "machines": machines,
     "compare": compare,
 }
 
@@ -157,8 +157,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def faults(document: dict[str, Any]) -> list[str]:
     """What is no figure but a fault: a workload failed, or something acknowledged was lost."""
-    from bench.beyond import command
+    from bench.machines import command
 
     failed = document.get("workloads", {}).get("failed", {})
-    lost = command.faults(document["beyond"]) if "beyond" in document else []
+    lost = command.faults(document["machines"]) if "machines" in document else []
     return [*(f"{name} failed: {why}" for name, why in failed.items()), *lost]

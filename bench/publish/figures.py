@@ -9,7 +9,7 @@ from bench import ROOT
 from bench.harness import Benchmark, Result, Spread
 
 FILE = ROOT / "bench" / "figures.json"
-SECTIONS = ("race", "workloads", "beyond", "compare")
+SECTIONS = ("race", "workloads", "machines", "compare")
 
 
 class Figures:

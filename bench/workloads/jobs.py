@@ -139,21 +139,33 @@ def bare(count: int, recording: Recording) -> float:
     return count / took
 
 
-def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
-    count = scale.of(JOBS, least=20)
-    return (
-        Contestant("detent", partial(detent, count, batch)),
-        Contestant("bare rows", partial(bare, count, written(count, batch))),
-    )
+class CompleteJobs(NamedTuple):
+    """How complete jobs are measured on one store: by detent, and as bare rows of the same run."""
+
+    store: str
+    detent: Callable[[int, int], float]
+    written: Callable[[int, int], Any]
+    bare: Callable[[int, Any], float]
+
+    def benchmarks(self) -> tuple[Benchmark, ...]:
+        return tuple(
+            Benchmark(
+                f"jobs-{self.store.lower().removesuffix('ql')}-{batch}",
+                f"Complete jobs on {self.store}, {batch} per transaction.",
+                "jobs/s",
+                partial(self._contestants, batch),
+                (Aim(0.6, "bare rows"),) if batch == 100 else (),
+            )
+            for batch in (100, 1_000)
+        )
+
+    def _contestants(self, batch: int, scale: Scale) -> tuple[Contestant, ...]:
+        count = scale.of(JOBS, least=20)
+        rows = self.written(count, batch)
+        return (
+            Contestant("detent", partial(self.detent, count, batch)),
+            Contestant("bare rows", partial(self.bare, count, rows)),
+        )
 
 
-BENCHMARKS = tuple(
-    Benchmark(
-        f"jobs-sqlite-{batch}",
-        f"Complete jobs on SQLite, {batch} per transaction.",
-        "jobs/s",
-        partial(contestants, batch),
-        (Aim(0.6, "bare rows"),) if batch == 100 else (),
-    )
-    for batch in (100, 1_000)
-)
+BENCHMARKS = CompleteJobs("SQLite", detent, written, bare).benchmarks()

@@ -11,14 +11,13 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import psycopg
 
-from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.workloads import jobs
 from detent.engine import Engine
 from detent.store.postgres.address import read_address
@@ -178,21 +177,4 @@ def compare(bare: Counted, real: Counted) -> None:
         raise AssertionError(f"bytes of log: bare {bare.wal_bytes}, detent {real.wal_bytes}")
 
 
-def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
-    count = scale.of(jobs.JOBS, least=20)
-    return (
-        Contestant("detent", partial(detent, count, batch)),
-        Contestant("bare rows", partial(bare, count, written(count, batch))),
-    )
-
-
-BENCHMARKS = tuple(
-    Benchmark(
-        f"jobs-postgres-{batch}",
-        f"Complete jobs on PostgreSQL, {batch} per transaction.",
-        "jobs/s",
-        partial(contestants, batch),
-        (Aim(0.6, "bare rows"),) if batch == 100 else (),
-    )
-    for batch in (100, 1_000)
-)
+BENCHMARKS = jobs.CompleteJobs("PostgreSQL", detent, written, bare).benchmarks()

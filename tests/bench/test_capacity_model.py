@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.beyond.capacity_model import Costs, costs_of, predictions, throughput
+from bench.machines.capacity_model import Costs, costs_of, predictions, throughput
 
 COSTS = Costs(cpu_s=0.003, delay_s=0.025)
 

@@ -71,8 +71,8 @@ def test_a_page_is_written_between_its_markers_and_nowhere_else() -> None:
 
 
 def test_how_long_it_took_is_reported_by_section() -> None:
-    figures = Figures({"race": {"took_s": 600}, "beyond": {"took_s": 150}})
-    assert section("took", figures).endswith("in minutes: race 10, beyond 2.")
+    figures = Figures({"race": {"took_s": 600}, "machines": {"took_s": 150}})
+    assert section("took", figures).endswith("in minutes: race 10, machines 2.")
 
 
 def test_what_was_not_measured_says_so() -> None:
@@ -190,7 +190,7 @@ def test_a_goal_that_only_the_middle_meets_is_not_met_each_time() -> None:
     assert any("met by the median, not by every repetition" in row for row in rows)
 
 
-# ---- beyond one machine, and the arithmetic -----------------------------------------------------
+# ---- several machines, and the arithmetic -----------------------------------------------------
 
 
 def test_costs_are_carried_on_to_a_thousand_jobs_a_second() -> None:
@@ -219,13 +219,13 @@ def test_a_restart_is_reported_with_what_was_lost() -> None:
         "direct": {"throughput": [{**row, "by_machine": {"worker1": 4}}], "restart": scene},
         "failover": scene,
     }
-    figures = Figures({"beyond": document})
+    figures = Figures({"machines": document})
     assert "| failover to a synchronous standby | 40 | 0 | 0 | 0 | 1.5 s |" in section(
-        "beyond-interrupted", figures
+        "machines-interrupted", figures
     )
-    assert "| 1 | 100 | 1 × |" in section("beyond-throughput", figures)
-    assert "| 1 | 7 | – | worker1 4 |" in section("beyond-connections", figures)
-    assert "there is no PgBouncer" in section("beyond-machine", figures)
+    assert "| 1 | 100 | 1 × |" in section("machines-throughput", figures)
+    assert "| 1 | 7 | – | worker1 4 |" in section("machines-connections", figures)
+    assert "there is no PgBouncer" in section("machines-setup", figures)
 
 
 def test_both_stores_are_held_to_goals() -> None:

@@ -1,6 +1,8 @@
 """`./dev faults`: what it runs, how it enters that into its effects, and when a soak is flat."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -8,11 +10,14 @@ from click.testing import CliRunner
 from tools import faults
 from tools.faults import Line
 from verification.fault_injection import parts, soak
+from verification.fuzzing.parsers import PARSERS
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
     count = len(faults.ON_BOTH) * 2 + 4 + 3 + len(faults.ON_POSTGRES) + len(faults.OF_THE_CLONE)
-    assert len([*faults.jobs((), faults.Size())]) == count - 1  # one part runs only if it is named
+    fuzzing = len([*faults.jobs(("fuzzing",), faults.Size())])
+    # One part runs only if it is named, and the fuzzing is cut into several runs.
+    assert len([*faults.jobs((), faults.Size())]) == count - 2 + fuzzing
     assert len([*faults.jobs((faults.ONLY_IF_NAMED,), faults.Size())]) == 1
     assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
 
@@ -50,6 +55,35 @@ def test_runs_of_one_part_are_one_line() -> None:
     runs = [Line("simulation", "sqlite", str(n), "", counts={"steps": 10}) for n in (1_001, 1)]
     (line,) = faults.together(runs)
     assert (line.seed, line.seen) == ("1, 1001 and on", "2 runs: steps 20")
+
+
+def test_runs_without_a_seed_are_one_line() -> None:
+    runs = [Line("fuzzing", "-", "-", "", counts={"parsers": 10, "inputs": 1_000})] * 2
+    (line,) = faults.together(runs)
+    assert (line.seed, line.seen) == ("-", "2 runs: parsers 20, inputs 2,000")
+
+
+def test_every_parser_is_fuzzed_once_and_its_inputs_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, float]] = []
+    kept: list[str] = []
+
+    def fuzzed(names: list[str], seconds: float, _: Path) -> Iterator[dict[str, Any]]:
+        for name in names:
+            asked.append((name, seconds))
+            failed: dict[str, Any] = {"failed": []} if name == "body" else {"calls": 1_000}
+            yield {"parser": name, "cpu_s": 19.6, **failed}
+
+    monkeypatch.setattr("tools.fuzz.fuzzed", fuzzed)
+    monkeypatch.setattr("tools.fuzz.keep_inputs", lambda result, _: kept.append(result["parser"]))
+    (line,) = faults.together([job() for job in faults.jobs(("fuzzing",), faults.Size(share=2))])
+    assert asked == [(name, 20) for name in PARSERS]
+    assert kept == [*PARSERS]
+    assert line.problems == ["body failed"]
+    inputs, seconds = 1_000 * (len(PARSERS) - 1), 20 * len(PARSERS)
+    assert f"parsers {len(PARSERS)}, seconds of processor time {seconds:,}" in line.seen
+    assert line.seen.endswith(f"inputs {inputs:,}")
 
 
 # ---- the soak --------------------------------------------------------------------------------

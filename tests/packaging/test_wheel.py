@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -20,7 +21,7 @@ from detent import error_codes
 from tests.e2e.installation import wait_until
 from tests.plugins.wheel import ROOT, Installed
 from tools import dependencies
-from tools.package import MODULES, SMOKE, build
+from tools.package import ALL_PYTHONS, MODULES, NO_WHEELS, SMOKE, build
 from tools.sbom import bill
 
 #: By extra, the library that it brings, which the others do not bring.
@@ -147,6 +148,16 @@ def test_every_extra_is_tried() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = set(tomllib.load(file)["project"]["optional-dependencies"])
     assert extras == set(EXTRAS) == set(MODULES) - {""}
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    assert extras == set(re.findall(r"^\| `([a-z0-9-]+)` \| ", page, re.MULTILINE))
+
+
+def test_the_page_names_the_versions_of_python_that_are_tried() -> None:
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("| Python |"))
+    assert set(re.findall(r"\d\.\d\d", line)) == set(ALL_PYTHONS)
+    for extras in NO_WHEELS.values():
+        assert all(f"`{extra}`" in line for extra in extras)
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

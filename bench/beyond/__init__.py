@@ -1,1 +1,0 @@
-"""Beyond one machine: gateways and workers in network namespaces of their own, one PostgreSQL."""

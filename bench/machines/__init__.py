@@ -1,0 +1,1 @@
+"""Several machines: gateways and workers in network namespaces of their own, one PostgreSQL."""
