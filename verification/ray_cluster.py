@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -73,7 +74,10 @@ class RayCluster:
         return ("nsenter", f"--target={self.process.pid}", *user, "--net")
 
     def add_node(self, **arguments: Any) -> int:
-        """Add a node, with arguments of `ray.cluster_utils.Cluster.add_node`; its number."""
+        """Add a node, with arguments of `ray.cluster_utils.Cluster.add_node`; its number.
+
+        The environment variables `env_vars` are those of its raylet.
+        """
         return int(self._call({"add": arguments})["node"])
 
     def kill_node(self, number: int) -> None:
@@ -83,6 +87,13 @@ class RayCluster:
     def stop_head(self) -> None:
         """End the head node, and with it the cluster, with SIGKILL."""
         self._call({"kill": -1})
+
+    def start_head(self, version: str = "") -> None:
+        """Start a head node at the address of the one that ended; it knows nothing of before.
+
+        With a version, the node says that it has this version of Ray.
+        """
+        self._call({"start": version})
 
     def _call(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -128,7 +139,7 @@ class NodeStart:
     """
 
     def __init__(self, number: int) -> None:
-        self.node_id = f"{number + 1:056x}"
+        self.node_id = f"{number:056x}"
         self.port = FIRST_PORT + number
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._write, daemon=True)
@@ -149,7 +160,7 @@ class NodeStart:
         self.thread.join()
 
     def _write(self) -> None:
-        session = Path(os.environ["RAY_TMPDIR"], "ray", "session_latest")
+        session = session_latest()
         none = ("dashboard_agent_listen_port", "metrics_agent_port", "metrics_export_port")
         ports = {**dict.fromkeys(none, -1), "runtime_env_agent_port": self.port}
         while not self.over.wait(0.1) and not (session / "sockets").exists():
@@ -160,35 +171,76 @@ class NodeStart:
                 file.write_text(str(port))
 
 
-def serve(head_cpus: int) -> None:
-    """Start the head node, then obey the commands on stdin."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    from ray.cluster_utils import Cluster
+class ClusterServer:
+    """The process that holds the cluster: starts and ends nodes as the commands on stdin say."""
 
-    own: dict[str, Any] = {
+    arguments: Mapping[str, Any] = {
         "node_ip_address": HOST,
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": False,
         "include_log_monitor": False,
     }
-    with NodeStart(0) as start:
-        head = {**own, **start.arguments(), "num_cpus": head_cpus}
-        cluster: Any = Cluster(initialize_head=True, head_node_args=head)
-    nodes: list[Any] = []
-    print(json.dumps({"address": cluster.address}), flush=True)
-    for line in sys.stdin:
-        command = json.loads(line)
-        if "add" in command:
-            with NodeStart(len(nodes) + 1) as start:
-                given = {**own, **start.arguments(), **command["add"]}
-                nodes.append(cluster.add_node(wait=False, **given))
-            print(json.dumps({"node": len(nodes) - 1}), flush=True)
-        else:
-            number = command["kill"]
-            node = cluster.head_node if number < 0 else nodes[number]
-            node.kill_all_processes(check_alive=False, allow_graceful=False)
-            print(json.dumps({"killed": number}), flush=True)
+
+    def __init__(self, head_cpus: int) -> None:
+        self.head_cpus = head_cpus
+        self.nodes: list[Any] = []
+        self.started = 0
+        self.cluster = self.start_head(None)
+
+    def serve(self) -> None:
+        self._answer({"address": self.cluster.address})
+        for line in sys.stdin:
+            command = json.loads(line)
+            if "add" in command:
+                self.nodes.append(self.add_node(command["add"]))
+                self._answer({"node": len(self.nodes) - 1})
+            elif "start" in command:
+                port = int(self.cluster.address.rpartition(":")[2])
+                self.cluster = self.start_head(port, command["start"])
+                self._answer({"address": self.cluster.address})
+            else:
+                self.kill_node(command["kill"])
+                self._answer({"killed": command["kill"]})
+
+    def start_head(self, port: int | None, version: str = "") -> Any:
+        import ray
+        from ray.cluster_utils import Cluster
+
+        session_latest().unlink(missing_ok=True)
+        own_version = ray.__version__
+        ray.__version__ = version or own_version
+        try:
+            given = {"num_cpus": self.head_cpus, "gcs_server_port": port}
+            with self._node_start() as start:
+                head = {**self.arguments, **start.arguments(), **given}
+                return Cluster(initialize_head=True, head_node_args=head)
+        finally:
+            ray.__version__ = own_version
+
+    def add_node(self, given: dict[str, Any]) -> Any:
+        variables = given.pop("env_vars", {})
+        with self._node_start() as start:
+            made = {**self.arguments, **start.arguments(), **given}
+            made["env_vars"] = {**made["env_vars"], **variables}
+            return self.cluster.add_node(wait=False, **made)
+
+    def kill_node(self, number: int) -> None:
+        node = self.cluster.head_node if number < 0 else self.nodes[number]
+        node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def _node_start(self) -> NodeStart:
+        self.started += 1
+        return NodeStart(self.started)
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        print(json.dumps(answer), flush=True)
+
+
+def session_latest() -> Path:
+    """The link to the directory of the session that was started last."""
+    return Path(os.environ["RAY_TMPDIR"], "ray", "session_latest")
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    ClusterServer(int(sys.argv[1])).serve()

@@ -1,5 +1,6 @@
 """Quotas and weights of projects in operations: set, shown, refused input, and reasons."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from detent.limit_config import limits_from
 from detent.operations.limits import save_limits
 from detent.operations.project_quotas import measure_all
 from detent.operations.registry import Caller
+from detent.operations.run_output import append_output, output_file
+from detent.settings import Settings
 from detent.views import utc
 from detent.worker.run_outcome import of_exception
 from tests.operations.operations_client import S_US, OperationsClient
@@ -18,8 +21,9 @@ DAY_US = 86_400 * S_US
 
 
 @pytest.fixture
-def client() -> OperationsClient:
+def client(tmp_path: Path) -> OperationsClient:
     made = OperationsClient()
+    made.core.settings = Settings(store_data_dir=str(tmp_path))
     made.call("create_project", name="barn")
     return made
 
@@ -134,13 +138,9 @@ def test_a_schedule_is_not_counted(client: OperationsClient) -> None:
 def test_bytes_are_counted_and_measured_again(client: OperationsClient) -> None:
     client.submit(project="barn", payload={"text": "x" * 100})
     quota(client, stored_bytes=400)
-
-    def stored() -> int:
-        return int(client.call("show_project", name="barn")["used"]["stored_bytes"])
-
-    assert stored() == 111
+    assert stored(client) == 111
     second = client.submit(project="barn", payload={"text": "x" * 100})
-    assert stored() == 222
+    assert stored(client) == 222
     with pytest.raises(DetentError) as refused:
         client.submit(project="barn", payload={"text": "x" * 200})
     assert (refused.value.code, refused.value.status) == ("storage_quota", 409)
@@ -148,8 +148,34 @@ def test_bytes_are_counted_and_measured_again(client: OperationsClient) -> None:
     client.call("cancel_task", task_id=second)
     client.call("delete_task", task_id=second)
     assert measure_all(client.core) == 1
-    assert stored() == 111
+    assert stored(client) == 111
     client.submit(project="barn", payload={"text": "x" * 200})
+
+
+def test_output_is_measured_and_counts(client: OperationsClient, tmp_path: Path) -> None:
+    client.submit(project="barn", payload={"text": "x" * 100})
+    held = client.claim()
+    append_output(client.core.store, tmp_path, client.run_id(held), 0, b"x" * 200)
+    append_output(client.core.store, tmp_path, "a-run-that-is-gone", 0, b"x" * 5_000)
+    quota(client, stored_bytes=400)
+    assert stored(client) == 111, "output is measured by the keeper"
+    assert measure_all(client.core) == 1
+    assert stored(client) == 311
+    with pytest.raises(DetentError, match="311 bytes of its quota of 400") as refused:
+        client.submit(project="barn", payload={"text": "x" * 100})
+    assert refused.value.code == "storage_quota"
+    quota(client, stored_bytes=422)
+    client.submit(project="barn", payload={"text": "x" * 100})
+    assert stored(client) == 422
+    quota(client, stored_bytes=1_000)
+    assert stored(client) == 422, "output stays counted when the quota changes"
+    output_file(tmp_path, client.run_id(held)).unlink()
+    measure_all(client.core)
+    assert stored(client) == 222
+
+
+def stored(client: OperationsClient) -> int:
+    return int(client.call("show_project", name="barn")["used"]["stored_bytes"])
 
 
 def test_the_reason_of_a_project_that_has_spent_its_day(client: OperationsClient) -> None:

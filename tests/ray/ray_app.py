@@ -79,6 +79,12 @@ def _waited(place: Path, name: str, run: RayRun) -> str:
     return f"{name} after fence {run.fence}"
 
 
+@app.intent("fill_memory", ray={"resources": {"little_memory": 1}}, retry={"retries": 0})
+def fill_memory() -> None:
+    """Wait on a node on which Ray ends every process."""
+    time.sleep(600)
+
+
 @app.intent("gpu", ray={"num_gpus": 1, "resources": {"phone": 1}})
 def gpu() -> str:
     """Need what no node has."""

@@ -22,11 +22,25 @@ def _real_output(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
         yield
 
 
+class Sent:
+    """What a node sent of the output of a task."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[bytes, bool]] = []
+
+    def send(self, piece: bytes, is_cut: bool) -> None:
+        self.pieces.append((piece, is_cut))
+
+    @property
+    def output(self) -> bytes:
+        return b"".join(piece for piece, _ in self.pieces)
+
+
 def executed(name: str, payload: Any, limit: int = 1_000) -> tuple[Ended, dict[str, bytes], bytes]:
-    pieces: list[bytes] = []
+    sent = Sent()
     spec = TaskSpec("k", name, "run-1", "job-1", None, "demo", 2, 7, payload, {}, limit)
-    ended, files = node_task.execute(spec, pieces.append)
-    return ended, files, b"".join(pieces)
+    ended, files = node_task.execute(spec, sent.send)
+    return ended, files, sent.output
 
 
 def test_a_function_returns_its_result_output_and_evidence() -> None:
@@ -71,16 +85,30 @@ def test_a_payload_that_does_not_fit_is_named() -> None:
     assert "payload.n" in ended.error
 
 
-def test_output_over_the_limit_is_discarded_on_the_node() -> None:
-    _, _, output = executed(f"{APP}:flood", {"megabytes": 3}, 5_000)
-    assert len(output) == 5_001  # one byte more shows the worker that the output was cut
+@pytest.mark.parametrize("limit", [5_000, 4_096])
+def test_output_over_the_limit_is_discarded_on_the_node(limit: int) -> None:
+    sent = Sent()
+    with TaskOutput(sent.send, limit):
+        for _ in range(300):
+            os.write(1, b"x" * 1_024)
+    assert len(sent.output) == limit
+    assert [is_cut for _, is_cut in sent.pieces].count(True) == 1
+    assert sent.pieces[-1][1]
+
+
+def test_output_of_exactly_the_limit_is_not_cut() -> None:
+    sent = Sent()
+    with TaskOutput(sent.send, 5):
+        os.write(1, b"12345")
+    assert sent.output == b"12345"
+    assert not any(is_cut for _, is_cut in sent.pieces)
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_keep_the_task() -> None:
-    pieces: list[bytes] = []
-    with TaskOutput(pieces.append, 1_000):
+    sent = Sent()
+    with TaskOutput(sent.send, 1_000):
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         os.write(2, b"on stderr\n")
     assert child.poll() is None
     child.communicate(b"\n")
-    assert b"".join(pieces) == b"on stderr\n"
+    assert sent.output == b"on stderr\n"

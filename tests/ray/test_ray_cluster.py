@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,18 @@ from detent.worker.worker import Worker
 from tests.docs.pages import blocks, imported
 from tests.ports import free_port
 from tests.ray import ray_app
-from tests.worker.waiting import error_of, installation, until, working
+from tests.worker import waiting
+from tests.worker.waiting import error_of, installation, working
 from verification import ray_node_kills
 from verification.ray_cluster import ROOT, RayCluster
 
 LIMIT = 1_000_000
-WAIT_S = 120
+#: Ray starts processes of several seconds of processor time each, which a busy machine delays.
+WAIT_S = 600.0
+until = partial(waiting.until, within_s=WAIT_S)
 
 
+@pytest.mark.timeout(1_800)
 def test_runs_on_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RayCluster(modules=tmp_path) as cluster:
         cluster.add_node(num_cpus=2, labels={"zone": "eu"})
@@ -39,15 +43,17 @@ def test_runs_on_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             "worker_heartbeat_ms": 1_000,
             "worker_grace_ms": 5_000,
         }
-        with installation(tmp_path, lease_ms=6_000, **settings) as core:
+        # A long lease: a busy machine must not lose it. The worker that is killed has a short one.
+        with installation(tmp_path, lease_ms=120_000, **settings) as core:
             with working(core, ray_app.app, coroutines=100):
                 check_results_and_failures(core, tmp_path)
                 check_waiting_and_cancel(core, tmp_path)
+                check_memory(core, cluster)
             check_the_page(core, tmp_path)
             check_a_task_outlives_its_workers(core, tmp_path, cluster)
             killed = ray_node_kills.run(cluster, core, tmp_path, 60, 2)
             assert killed.problems == []
-            check_the_end_of_the_cluster(core, tmp_path, cluster)
+            check_a_head_node_that_comes_back(core, tmp_path, cluster)
 
 
 def test_a_cluster_that_is_down_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -142,24 +148,44 @@ def check_a_task_outlives_its_workers(core: Core, directory: Path, cluster: RayC
         (directory / "go").touch()
         assert handle.result(WAIT_S).startswith("kept after fence ")
     assert len(list(directory.glob("kept-*"))) == 1
-    assert [row["outcome"] for row in runs(core, handle)][:2] == ["worker_lost", "handed_back"]
+    *before, last = [row["outcome"] for row in runs(core, handle)]
+    assert (set(before), last) == ({"worker_lost", "handed_back"}, "done")
     (directory / "go").unlink()
 
 
-def check_the_end_of_the_cluster(core: Core, directory: Path, cluster: RayCluster) -> None:
-    """The cluster ends in the middle of a run: the run waits, and says why."""
+def check_memory(core: Core, cluster: RayCluster) -> None:
+    """Ray's memory monitor ends the process of a task on a node that is short of memory."""
+    limits = {"RAY_memory_monitor_refresh_ms": "100", "RAY_memory_usage_threshold": "0.001"}
+    node = cluster.add_node(num_cpus=1, resources={"little_memory": 1}, env_vars=limits)
+    handle = ray_app.fill_memory.submit()
+    until(lambda: handle.state() == "failed", "the failure")
+    assert runs(core, handle)[-1]["error_class"] == "resource_limit"
+    assert "OutOfMemoryError" in error_of(handle)
+    cluster.kill_node(node)
+
+
+def check_a_head_node_that_comes_back(core: Core, directory: Path, cluster: RayCluster) -> None:
+    """The head node ends in the middle of a run, and the task with it; the next one executes it.
+
+    Meanwhile the run waits and says why, also if the next head node has another version of Ray.
+    """
     with working(core, ray_app.app) as worker:
         handle = ray_app.wait.submit(str(directory), "cut")
         until(lambda: list(directory.glob("cut-*")), "the start")
-        begun_s = time.monotonic()
         cluster.stop_head()
-        words = f"the Ray cluster at {cluster.address} cannot be used"
-        until(lambda: words in note_of(core, handle), "the reason")
-        assert time.monotonic() - begun_s < WAIT_S
+        unusable = f"the Ray cluster at {cluster.address} cannot be used"
+        until(lambda: unusable in note_of(core, handle), "the reason")
         assert handle.state() == "running"
         assert len(worker.held_jobs) == 1
-        handle.cancel()
-        until(lambda: handle.state() == "cancelled", "the cancel")
+        cluster.start_head(version="2.59.0")
+        until(lambda: "Ray: 2.59.0" in note_of(core, handle), "the other version")
+        assert "Install the same versions of Ray and Python" in note_of(core, handle)
+        cluster.stop_head()
+        cluster.start_head()
+        until(lambda: len(list(directory.glob("cut-*"))) == 2, "the second execution")
+        (directory / "go").touch()
+        assert handle.result(WAIT_S).startswith("cut after fence ")
+    assert "its head node was restarted" in runs(core, handle)[0]["error"]
 
 
 # ---- what is read ----------------------------------------------------------------------------

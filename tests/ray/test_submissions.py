@@ -98,6 +98,16 @@ async def test_output_is_given_until_it_is_confirmed(cluster: Cluster) -> None:
 
 
 @on_a_cluster
+async def test_each_follower_is_told_that_the_output_was_cut(cluster: Cluster) -> None:
+    await cluster.submit("k", 1)
+    await cluster.all.write("k", b"a", is_cut=True)
+    assert [(each.output, each.output_cut) for each in await cluster.poll()] == [((b"a",), True)]
+    await cluster.poll()  # confirms
+    await cluster.submit("k", 2, "next")
+    assert [(each.output, each.output_cut) for each in await cluster.poll("next")] == [((), True)]
+
+
+@on_a_cluster
 async def test_a_task_that_prints_faster_than_it_is_read_waits(cluster: Cluster) -> None:
     await cluster.submit("k", 1)
     flood = asyncio.ensure_future(cluster.all.write("k", b"x" * module.MAX_WAITING_BYTES))

@@ -161,6 +161,8 @@ def test_output_is_moved_when_its_run_has_ended(scene: Scene) -> None:
     assert outputs.read(scene.run_id, SHARED_START, 100) == b"times"
     assert outputs.runs("", 10) == [scene.run_id]
     assert outputs.runs(scene.run_id, 10) == []
+    assert outputs.sizes("", 10) == [(scene.run_id, len(whole) + len(b"times"))]
+    assert outputs.sizes(scene.run_id, 10) == []
     assert output_mover.run(scene.core) == 0
     outputs.remove([scene.run_id])
     assert outputs.runs("", 10) == []

@@ -78,6 +78,7 @@ def test_runs_with_output_are_listed_in_pages(outputs: Outputs) -> None:
     while page := outputs.runs(found[-1] if found else "", 2):
         found += page
     assert found == names
+    assert list(outputs.sizes("r1", 2)) == [("r2", 3), ("r3", 3)]
     outputs.remove(["r1", "r3", "missing"])
     assert list(outputs.runs("", 10)) == ["r0", "r2", "r4"]
     assert outputs.read("r1", 0, 10) == b""

@@ -126,6 +126,27 @@ def test_output_is_appended_up_to_its_limit(tmp_path: Path) -> None:
     assert run.output() == b"1234567890" + run_files.CUT
 
 
+def test_output_that_reaches_its_limit_exactly_is_cut_by_what_follows(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1", max_output=10)
+    run.write("1234567890")
+    assert run.output() == b"1234567890"
+    run.write("more")
+    run.write("more")
+    assert run.output() == b"1234567890" + run_files.CUT
+
+
+def test_output_that_was_cut_before_it_arrived_says_so_once(tmp_path: Path) -> None:
+    redaction.remember(["a-secret-that-is-long"])
+    run = RunFiles(tmp_path, "r1", max_output=100)
+    run.write(b"the key is a-secret-that-is-long, not a-sec")
+    run.cut_output()
+    run.cut_output()
+    run.write("more")
+    run.end_output()
+    # The possible beginning of a secret is not written.
+    assert run.output() == b"the key is [secret], not " + run_files.CUT
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "", " x"])
 def test_evidence_has_a_plain_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid):

@@ -27,15 +27,15 @@ from detent.worker.worker import Worker
 DEADLINE_S = 90.0
 
 
-def until(condition: Callable[[], Any], what: str = "it") -> Any:
+def until(condition: Callable[[], Any], what: str = "it", within_s: float = DEADLINE_S) -> Any:
     """Wait until the condition is true, and return its value. Fails after the deadline."""
-    end_s = time.monotonic() + DEADLINE_S
+    end_s = time.monotonic() + within_s
     pause_s = 0.005
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end_s, f"{what} did not happen within {DEADLINE_S} s"
+        assert time.monotonic() < end_s, f"{what} did not happen within {within_s} s"
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.2, 0.05)  # what takes long is not asked for all the time
 

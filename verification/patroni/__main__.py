@@ -23,15 +23,21 @@ from verification.patroni.failovers import FAULTS, Outcome, run
 def main(rounds: int, defaults: bool, as_json: bool) -> None:
     """Kill, cut off and switch over the leader of a Patroni cluster under load."""
     runs = [(SHORT, rounds), *([(DEFAULTS, 1)] if defaults else [])]
-    found = [(timing, _run(timing, count)) for timing, count in runs]
+    found = []
+    for timing, count in runs:
+        outcome = _run(timing, count)
+        found.append({"timing": timing._asdict(), **asdict(outcome)})
+        if not as_json:
+            _show(timing, outcome)
     if as_json:
-        listed = [{"timing": timing._asdict(), **asdict(each)} for timing, each in found]
-        click.echo(json.dumps(listed))
-    for timing, each in found if not as_json else ():
-        click.echo(f"ttl {timing.ttl} s: {each.line()}")
-        for problem in each.problems:
-            click.echo(f"  {problem}")
-    sys.exit(1 if any(each.problems for _, each in found) else 0)
+        click.echo(json.dumps(found))
+    sys.exit(1 if any(each["problems"] for each in found) else 0)
+
+
+def _show(timing: Timing, outcome: Outcome) -> None:
+    click.echo(f"ttl {timing.ttl} s: {outcome.line()}")
+    for problem in outcome.problems:
+        click.echo(f"  {problem}")
 
 
 def _run(timing: Timing, rounds: int) -> Outcome:

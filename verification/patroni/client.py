@@ -32,7 +32,7 @@ PAUSE_S = 0.1
 AGAIN_S = 0.1
 HTTP_WITHIN_S = 20.0
 LEASE_S = 2.0
-HOLD = "hold"
+DIG, HOLD = "dig", "hold"
 
 
 class Record:
@@ -62,18 +62,18 @@ def use_engine(url: str, path: Path) -> None:
     """Submit, claim and complete jobs without end, and follow the feed."""
     engine, record = opened(url), Record(path)
     threading.Thread(target=follow, args=(url, Record(feed_of(path))), daemon=True).start()
-    for number in range(1 << 40):
-        submit(engine, record, HOLD if number % 50 == 49 else "dig")
+    while True:
+        submit(engine, record)
         finish(engine, record)
         time.sleep(PAUSE_S)
 
 
-def submit(engine: Engine, record: Record, intent: str) -> None:
+def submit(engine: Engine, record: Record) -> None:
     """Submit a job until it is acknowledged; one that exists was written by an earlier attempt."""
     job_id = new_id()
     while True:
         began_s = time.monotonic()
-        (result,) = engine.execute([CommandRequest(c.SubmitJob(job_id, "p", intent), ACTOR)])
+        (result,) = engine.execute([CommandRequest(c.SubmitJob(job_id, "p", DIG), ACTOR)])
         if not isinstance(result, DetentError) or result.code == "job_exists":
             record.write("submitted", job_id, began_s)
             return
@@ -84,7 +84,7 @@ def submit(engine: Engine, record: Record, intent: str) -> None:
 def finish(engine: Engine, record: Record) -> None:
     """Claim what there is and complete it; a report without an answer is not repeated."""
     try:
-        held = engine.claim(ClaimRequest("digger", new_id(), 4, intents=["dig", HOLD]))
+        held = engine.claim(ClaimRequest("digger", new_id(), 4, intents=[DIG, HOLD]))
     except DetentError as error:
         record.write("refused", "claim", time.monotonic(), code=error.code)
         return
@@ -136,10 +136,7 @@ def use_http(url: str, token: str, record: Record) -> None:
 def hold(url: str) -> None:
     """Claim a job, say so, wait for a line, and then report the job as a stale worker does."""
     engine = opened(url)
-    engine.do(c.SubmitJob(new_id(), "p", HOLD), ACTOR)
-    held: list[Any] = []
-    while not held:
-        held = again(lambda: engine.claim(ClaimRequest("holder", new_id(), 1, intents=[HOLD])))
+    held = again(lambda: submit_and_claim(engine))
     print(held[0].job.id, flush=True)
     sys.stdin.readline()
     report = c.CompleteRun(held[0].grant, held[0].job.run_id or "")
@@ -147,8 +144,14 @@ def hold(url: str) -> None:
     print(result.code if isinstance(result, DetentError) else "accepted", flush=True)
 
 
+def submit_and_claim(engine: Engine) -> list[Any]:
+    """Claim a job that was just submitted; nothing if another client was faster."""
+    engine.do(c.SubmitJob(new_id(), "p", HOLD), ACTOR)
+    return engine.claim(ClaimRequest("holder", new_id(), 1, intents=[HOLD]))
+
+
 def again(call: Callable[[], list[Any]]) -> list[Any]:
-    """The result of a call, repeated while the store is unavailable."""
+    """The result of a call, repeated while it is empty or the store is unavailable."""
     while True:
         try:
             found = call()

@@ -6,6 +6,7 @@ machines and everything on them end with the context.
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,7 +28,7 @@ from verification.postgres_programs import as_ordinary_user, binaries_of, enviro
 NAMES = ("a", "b", "c")
 #: The machine with the bridge, on which the clients run.
 CLIENTS = "clients"
-#: Debian's Patroni is used with Debian's PostgreSQL.
+#: The version of Debian 12.
 POSTGRES_VERSION = 15
 WITHIN_S = 240.0
 LOOK_S = 0.05
@@ -56,7 +57,7 @@ class Node:
 
     def start_patroni(self) -> None:
         """PostgreSQL refuses to run as root, so that Patroni runs as another user."""
-        command = [*as_ordinary_user(), "patroni", str(self.directory / "patroni.json")]
+        command = [*as_ordinary_user(), _program("patroni"), str(self.directory / "patroni.json")]
         self.patroni = self._start(self.machine.command(command), "patroni")
 
     def kill(self) -> None:
@@ -171,6 +172,15 @@ class PatroniCluster:
         )
         return self.leader()
 
+    def create_database(self, name: str) -> None:
+        leader = self.leader()
+
+        def is_created() -> bool:
+            leader.ask(f"CREATE DATABASE {name}")  # fails if it exists, which is no harm
+            return leader.ask("SELECT 1", name) == (1,)
+
+        self.until(is_created, f"the database {name} exists")
+
     def switch_over(self) -> Node:
         """`patronictl switchover`, which etcd must know a synchronous standby for.
 
@@ -178,8 +188,8 @@ class PatroniCluster:
         """
         leader = self.leader()
         configuration = str(leader.directory / "patroni.json")
-        command = ["patronictl", "-c", configuration, "switchover", SCOPE]
-        command += ["--master", leader.name, "--force"]
+        command = [_program("patronictl"), "-c", configuration, "switchover", SCOPE]
+        command += ["--leader", leader.name, "--force"]
         self.until(lambda: "Successfully switched over" in self.run(command), "switchover")
         return leader
 
@@ -237,6 +247,11 @@ class PatroniCluster:
             if node.etcd is not None:
                 node.etcd.kill()
                 node.etcd.wait()
+
+
+def _program(name: str) -> str:
+    """A program of the Patroni that is installed with this Python."""
+    return str(Path(sys.executable).with_name(name))
 
 
 @contextmanager

@@ -54,23 +54,25 @@ def run(directory: Path, timing: Timing, faults: Sequence[str] = FAULTS) -> Outc
     """Start a cluster and an installation, inject the faults, and check what they left."""
     outcome = Outcome()
     begun_s = time.monotonic()
-    with patroni_cluster(directory, timing) as cluster:
-        leader = cluster.leader()
-        cluster.until(lambda: leader.ask(f"CREATE DATABASE {DATABASE}") is None, "a database")
-        with Load(cluster) as load:
-            try:
-                for fault in faults:
-                    _inject(fault, load, outcome)
-                load.proceed()
-            except ClusterFailed as error:
-                what, _, logs = str(error).partition("\n")
-                print(logs, file=sys.stderr)
-                outcome.problems.append(f"after {outcome.gaps_s}: {what}")
-                return outcome
-            load.stop_clients()
-            _check(load, outcome)
+    try:
+        _run(directory, timing, faults, outcome)
+    except ClusterFailed as error:
+        what, _, logs = str(error).partition("\n")
+        print(logs, file=sys.stderr)
+        outcome.problems.append(f"after {outcome.gaps_s}: {what}")
     outcome.seconds = time.monotonic() - begun_s
     return outcome
+
+
+def _run(directory: Path, timing: Timing, faults: Sequence[str], outcome: Outcome) -> None:
+    with patroni_cluster(directory, timing) as cluster:
+        cluster.create_database(DATABASE)
+        with Load(cluster) as load:
+            for fault in faults:
+                _inject(fault, load, outcome)
+            load.proceed()
+            load.stop_clients()
+            _check(load, outcome)
 
 
 class Load:

@@ -1,9 +1,9 @@
 """Quotas of projects: how much each has used, and what is refused when a quota is reached.
 
 The table `project_usage` has a row for each counter: `cost:NAME` with the cost of a day in UTC,
-`submissions:NAME` with a window of time, `bytes:NAME` with the stored bytes. The cost is counted
-for every project, the others only where there is a quota. A claim reads the cost; submissions and
-evidence are admitted here, before they are decided.
+`submissions:NAME` with a window of time, `bytes:NAME` with the stored bytes and those of output.
+The cost is counted for every project, the others only where there is a quota. A claim reads the
+cost; submissions and evidence are admitted here, before they are decided.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,6 +80,11 @@ def spent(limits: Mapping[str, Row], view: ReadTransaction) -> list[str]:
 
 
 # ---- submissions and stored bytes --------------------------------------------------------------
+
+
+def stored(row: Row) -> int:
+    """All bytes of a project: payloads and evidence as counted, output as last measured."""
+    return int(row.get("bytes", 0) + row.get("output", 0))
 
 
 def quotas(limits: Mapping[str, Row]) -> dict[str, Row]:
@@ -201,7 +206,7 @@ class _Usage:
                 code="submission_quota",
                 retry_after_s=left_s,
             )
-        used = self._row(BYTES + project).get("bytes", 0)
+        used = stored(self._row(BYTES + project))
         if most is not None and used + each.bytes > most:
             return Refused(
                 f"Project {project!r} has stored {used:,} bytes of its quota of {most:,}; "

@@ -1,10 +1,11 @@
 """Quotas and weights of projects: set by operators, and counted.
 
 They are numbers of the limit `project:NAME`. Stored bytes are counted by the engine as work and
-evidence arrive, and measured again by the keeper, which notices what was deleted.
+evidence arrive, and measured again by the keeper, which notices what was deleted. The output of
+runs is only measured.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from detent.engine import project_usage as usage
@@ -19,6 +20,7 @@ from detent.operations.context import Core
 from detent.operations.limits import to_schema
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
+from detent.operations.run_output import output_sizes
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
 
@@ -69,7 +71,8 @@ def set_project_quota(
             raise Invalid(f"{period} needs {of}.", field=period, given=wanted[period])
     command = lc.SetLimit(limit, **wanted) if wanted else lc.EndLimit(limit)
     changed = core.engine.do(command, caller.actor)
-    measure(core, [name])
+    if "stored_bytes" in wanted:
+        measure(core, [name])
     return to_schema(limit, changed)
 
 
@@ -110,37 +113,62 @@ def used(view: ReadTransaction, name: str) -> schemas.ProjectUsage:
     rows, limits = view.rows(usage.TABLE), view.rows("limits").get(PROJECT + name, {})
     window = rows.get(usage.SUBMISSIONS + name, {"from": 0, "count": 0})
     over = view.now() - window["from"] >= limits.get("submit_per_s", 1) * usage.SECOND_US
-    bytes_row = rows.get(usage.BYTES + name, {})
+    stored = usage.stored(rows.get(usage.BYTES + name, {}))
     return {
         "cost_today_usd": usage.cost_of(rows, name, view.now() // usage.DAY_US) / MICRO_USD,
         "submissions": (0 if over else window["count"]) if "submit_rate" in limits else None,
-        "stored_bytes": bytes_row.get("bytes") if "stored_bytes" in limits else None,
+        "stored_bytes": stored if "stored_bytes" in limits else None,
     }
 
 
 def measure_all(core: Core) -> int:
-    """Measure the stored bytes of all projects that have a quota of them."""
+    """Measure the stored bytes and the output of all projects that have a quota of them."""
+    limited = _limited(core)
+    return measure(core, limited, output_bytes(core, limited)) if limited else 0
+
+
+def _limited(core: Core) -> list[str]:
+    """The projects with a quota of stored bytes."""
     with core.store.read() as view:
         limits = view.rows("limits")
-    return measure(core, [name.removeprefix(PROJECT) for name in limits])
+    return [name.removeprefix(PROJECT) for name, row in limits.items() if "stored_bytes" in row]
 
 
-def measure(core: Core, projects: Sequence[str]) -> int:
-    """Measure the stored bytes of those projects that have a quota; returns how many have one.
+def measure(core: Core, projects: Sequence[str], output: Mapping[str, int] | None = None) -> int:
+    """Measure the payloads and evidence of projects; returns how many there are.
 
-    What arrives between the measurement and the write is counted with the next measurement.
+    Output stays as it was measured last unless it is given. What arrives between the measurement
+    and the write is counted with the next measurement.
     """
     with core.store.read() as view:
-        limits = view.rows("limits")
-        limited = [name for name in projects if "stored_bytes" in limits.get(PROJECT + name, {})]
-        sizes = {name: view.stored_bytes(name) for name in limited}
+        sizes = {name: view.stored_bytes(name) for name in projects}
 
     def write(tx: WriteTransaction) -> None:
-        tx.rows_for_update(usage.TABLE, usage.BYTES)
+        rows = tx.rows_for_update(usage.TABLE, usage.BYTES)
+        before = {name: rows.get(usage.BYTES + name, {}).get("output", 0) for name in sizes}
+        after = before if output is None else {name: output.get(name, 0) for name in sizes}
         tx.put_rows(
-            usage.TABLE, {usage.BYTES + name: {"bytes": size} for name, size in sizes.items()}
+            usage.TABLE,
+            {
+                usage.BYTES + name: {"bytes": size, "output": after[name]}
+                for name, size in sizes.items()
+            },
         )
 
     if sizes:
         core.engine.transaction(write)
     return len(sizes)
+
+
+def output_bytes(core: Core, projects: Collection[str]) -> dict[str, int]:
+    """By project: the bytes of the output of its runs. Reads the sizes of all output."""
+    found = dict.fromkeys(projects, 0)
+    for page in output_sizes(core.store, core.settings.data_dir):
+        sizes = dict(page)
+        with core.store.read() as view:
+            runs = list(view.runs(sizes))
+            owners = {job.id: job.project for job, _ in view.jobs({run.job_id for run in runs})}
+        for run in runs:
+            if owners.get(run.job_id) in found:
+                found[owners[run.job_id]] += sizes[run.id]
+    return found

@@ -7,6 +7,7 @@ that several machines share gets a copy in chunks shortly afterwards. Retention 
 import errno
 import os
 import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from detent import private_files
@@ -17,6 +18,8 @@ from detent.store.port import Store
 FILE = "output.log"
 #: The maximum number of bytes in one response.
 MAX_BYTES = 262_144
+#: The number of runs in one page of sizes.
+MAX_RUNS = 1_000
 
 
 def output_file(data_dir: Path, run_id: str) -> Path:
@@ -52,6 +55,31 @@ def append_output(store: Store, data_dir: Path, run_id: str, offset: int, data: 
         os.pwrite(descriptor, data, offset)
     finally:
         os.close(descriptor)
+
+
+def output_sizes(store: Store, data_dir: Path) -> Iterator[Sequence[tuple[str, int]]]:
+    """The ids of all runs that have output and its bytes, in pages."""
+    if store.outputs is None:
+        yield from _file_sizes(data_dir / "runs")
+        return
+    after = ""
+    while page := store.outputs.sizes(after, MAX_RUNS):
+        yield page
+        after = page[-1][0]
+
+
+def _file_sizes(runs: Path) -> Iterator[Sequence[tuple[str, int]]]:
+    directories = list(runs.iterdir()) if runs.is_dir() else []
+    for first in range(0, len(directories), MAX_RUNS):
+        page = directories[first : first + MAX_RUNS]
+        yield [(each.name, _size(each / FILE)) for each in page]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:  # no output, or deleted meanwhile
+        return 0
 
 
 def read_file(path: Path, offset: int, limit: int) -> bytes:

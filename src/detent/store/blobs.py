@@ -75,6 +75,9 @@ class Outputs(Protocol):
     def runs(self, after: str, limit: int) -> Sequence[str]:
         """The ids of runs that have output, in order, after an id."""
 
+    def sizes(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+        """The ids of runs that have output and its bytes, in order, after an id."""
+
     def remove(self, run_ids: Collection[str]) -> None:
         """Delete the output of these runs."""
 

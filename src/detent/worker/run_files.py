@@ -53,7 +53,7 @@ class RunFiles:
     """The files of one run. The directory is made when it is first needed."""
 
     __slots__ = (
-        *("runs", "run_id", "max_output", "written", "sent", "made"),
+        *("runs", "run_id", "max_output", "written", "sent", "made", "_is_cut"),
         *("times_written", "times_sent", "_timed_s", "_blobs", "_on_output", "_redactor"),
     )
 
@@ -76,6 +76,7 @@ class RunFiles:
         self.times_written = self.times_sent = 0
         self._timed_s = float("-inf")
         self.made = False
+        self._is_cut = False
         self._blobs = blobs
         self._on_output = on_output
         #: None until something is written.
@@ -105,8 +106,8 @@ class RunFiles:
 
     def write(self, output: str | bytes) -> None:
         """Append to the run's output, up to its limit, with secrets removed."""
-        if self.written >= self.max_output:
-            return  # over the limit: nothing more is kept
+        if self._is_cut:
+            return
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
         if self._redactor is None:
             self._redactor = StreamRedactor()
@@ -117,12 +118,22 @@ class RunFiles:
         if self._redactor is not None:
             self._append(self._redactor.end())
 
+    def cut_output(self) -> None:
+        """Write that the output was cut; nothing is written after it."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._redactor = None  # what it holds may be the beginning of a secret
+            self._write(CUT)
+
     def _append(self, data: bytes) -> None:
+        """Write redacted output up to the limit."""
         left = self.max_output - self.written
-        if left <= 0 or not data:
-            return
+        if data[:left]:
+            self._write(data[:left])
         if len(data) > left:
-            data = data[:left] + CUT
+            self.cut_output()
+
+    def _write(self, data: bytes) -> None:
         failpoints.hit("output.write")
         self._write_time()
         _append_to(self.directory() / OUTPUT, data)

@@ -117,6 +117,10 @@ class PostgresOutputs:
     def runs(self, after: str, limit: int) -> Sequence[str]:
         return [each for (each,) in _read(self._look, "output_runs", after=after, limit=limit)]
 
+    def sizes(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+        rows = _read(self._look, "output_sizes", after=after, limit=limit)
+        return [(run_id, int(size)) for run_id, size in rows]
+
     def remove(self, run_ids: Collection[str]) -> None:
         with _writing(self._begin) as transaction:
             transaction.run([READY["delete_output_of"](ids=to_json(sorted(run_ids)))])

@@ -4,9 +4,10 @@ An object has a contiguous part of a run's output: `output/<run id>/<offset>`. F
 cheaper than one for each part that a worker sends. The keeper moves them (`move`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, islice
+from operator import itemgetter
 
 from detent.store.blobs import Outputs, Piece
 from detent.store.s3.bucket import Bucket
@@ -44,10 +45,21 @@ class BucketOutputs:
         return bool(self._live.read(run_id, 0, 1))
 
     def runs(self, after: str, limit: int) -> Sequence[str]:
-        moved = self._bucket.list(OUTPUT, f"{OUTPUT}{after}/{LAST}" if after else "")
-        in_bucket = (run_id for run_id, _ in groupby(_run_id(info.key) for info in moved))
-        both = merge(self._live.runs(after, limit), in_bucket)
+        both = merge(self._live.runs(after, limit), (run_id for run_id, _ in self._moved(after)))
         return list(islice((run_id for run_id, _ in groupby(both)), limit))
+
+    def sizes(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+        both = merge(self._live.sizes(after, limit), self._moved(after))
+        sums = (
+            (run_id, sum(size for _, size in parts))
+            for run_id, parts in groupby(both, key=itemgetter(0))
+        )
+        return list(islice(sums, limit))
+
+    def _moved(self, after: str) -> Iterator[tuple[str, int]]:
+        """The run and the size of each object, in order, after a run."""
+        for info in self._bucket.list(OUTPUT, f"{OUTPUT}{after}/{LAST}" if after else ""):
+            yield _run_id(info.key), info.size
 
     def remove(self, run_ids: Collection[str]) -> None:
         for run_id in run_ids:

@@ -70,5 +70,13 @@ WITH RECURSIVE found (run_id, number) AS (
 )
 SELECT run_id FROM found;
 
+-- The length of a part is known without reading the part.
+-- name: output_sizes
+SELECT run_id, CAST(sum(octet_length(data)) AS bigint) AS size FROM output
+WHERE run_id > :after
+GROUP BY run_id
+ORDER BY run_id
+LIMIT :limit;
+
 -- name: delete_output_of
 DELETE FROM output WHERE run_id = ANY (ARRAY(SELECT json_array_elements_text(:ids)));

@@ -23,8 +23,8 @@ LONGEST_ERROR = 1_500
 
 
 def _execute(spec: TaskSpec, submissions: Any) -> tuple[tuple[Any, ...], dict[str, bytes]]:
-    def write(output: bytes) -> None:
-        ray.get(submissions.write.remote(spec.key, output))
+    def write(output: bytes, is_cut: bool) -> None:
+        ray.get(submissions.write.remote(spec.key, output, is_cut))
 
     submissions.started.remote(spec.key)
     ended, files = node_task.execute(spec, write)

@@ -33,8 +33,11 @@ from detent.worker.runners.ray.node_resources import why_pending
 #: How long a call of the actor waits for news.
 POLL_S = 5.0
 CONNECT_S = 5.0
+#: How long the actor may take to start, which is a process on the head node.
+ACTOR_S = 180.0
 #: How often tasks that have not started are compared with the nodes.
 PENDING_S = 2.0
+SAME_VERSIONS = "Install the same versions of Ray and Python on the nodes and where the worker runs"
 
 
 class Driver:
@@ -140,7 +143,15 @@ def connected(address: str, orphan_s: float, keep_s: float) -> tuple[Any, str]:
         logging_level=logging.ERROR,
     )
     actor = cluster_actor.submissions(orphan_s, keep_s)
-    return actor, ray.get(actor.check.remote(), timeout=60)
+    return actor, ray.get(actor.check.remote(), timeout=ACTOR_S)
+
+
+def down(error: BaseException) -> Down:
+    """Why the cluster cannot be used, and what to do."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    if "Version mismatch" in reason:  # Ray has no class of its own for it
+        return Down(reason, SAME_VERSIONS)
+    return Down(reason)
 
 
 def main() -> None:
@@ -152,7 +163,7 @@ def main() -> None:
         connection.send(Up(version))
         asyncio.run(Driver(connection, actor).run())
     except BaseException as error:
-        connection.send(Down(f"{type(error).__name__}: {error}"))
+        connection.send(down(error))
     # Ray's own threads can delay an ordinary exit of the interpreter.
     os._exit(0)
 

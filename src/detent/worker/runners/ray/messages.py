@@ -90,6 +90,8 @@ class News(NamedTuple):
     key: str
     fence: int
     output: tuple[bytes, ...] = ()
+    #: The output is over its limit: the node discards what follows it.
+    output_cut: bool = False
     ended: Ended | None = None
     #: A reference to the evidence in Ray's object store; the driver process replaces it.
     evidence: Any = None
@@ -110,6 +112,7 @@ class Down(NamedTuple):
     """The cluster cannot be used; the driver process ends."""
 
     reason: str
+    advice: str = "Start the cluster, or correct ray.address"
 
 
 class Up(NamedTuple):

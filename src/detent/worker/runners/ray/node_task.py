@@ -5,7 +5,6 @@ result becomes JSON values, so that nothing needs to be pickled that cannot be.
 """
 
 import traceback
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -17,14 +16,13 @@ from detent.app.values import storable
 from detent.errors import DetentError
 from detent.worker import run_outcome
 from detent.worker.runners.ray.messages import Ended, TaskSpec
-from detent.worker.runners.ray.task_output import TaskOutput
+from detent.worker.runners.ray.task_output import SendOutput, TaskOutput
 
 
-def execute(spec: TaskSpec, write: Callable[[bytes], Any]) -> tuple[Ended, dict[str, bytes]]:
+def execute(spec: TaskSpec, write: SendOutput) -> tuple[Ended, dict[str, bytes]]:
     """Call the function of a run; its end and its evidence."""
     files: dict[str, bytes] = {}
-    # One byte more than the limit, so that the worker sees that the output was cut.
-    with TaskOutput(write, spec.max_output + 1):
+    with TaskOutput(write, spec.max_output):
         try:
             handler = _handler(spec.function)
             run = RayRun(

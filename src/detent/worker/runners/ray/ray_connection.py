@@ -124,17 +124,17 @@ class RayConnection:
                 return
             began_s = time.monotonic()
             try:
-                reason = self._drive()
+                down = self._drive()
             except Exception as error:
                 log.exception("internal error of the connection to Ray")
-                reason = repr(error)
+                down = Down(repr(error))
             if self._closing.is_set():
                 return
             if not self.followers and not self._waiting:
                 self._wanted.clear()
             self._tell(
-                f"the Ray cluster at {self.address} cannot be used: {reason}. Start the cluster, "
-                "or correct ray.address; the run continues when the cluster can be reached"
+                f"the Ray cluster at {self.address} cannot be used: {down.reason}. {down.advice}; "
+                "the run continues when the cluster can be used"
             )
             pause_s = FIRST_PAUSE_S if time.monotonic() - began_s > 60 else pause_s
             self._closing.wait(pause_s)
@@ -145,7 +145,7 @@ class RayConnection:
         for follower in list(self.followers.values()):
             follower.note(reason)
 
-    def _drive(self) -> str:
+    def _drive(self) -> Down:
         """Start a driver process and serve it until it ends; why it ended."""
         own, other = socket.socketpair()
         argv = [*self.prefix, sys.executable, "-m", "detent.worker.runners.ray.driver_process"]
@@ -164,15 +164,15 @@ class RayConnection:
             self._disconnect()
             self._end_process(self.process)
 
-    def _serve(self, connection: Connection) -> str:
+    def _serve(self, connection: Connection) -> Down:
         try:
             while True:
                 message = connection.recv()
                 if isinstance(message, Down):
-                    return message.reason
+                    return message
                 self._take(message)
         except (EOFError, OSError):
-            return "its driver process died"
+            return Down("its driver process died")
 
     def _take(self, message: Up | Answer | News | Note) -> None:
         if isinstance(message, Up):

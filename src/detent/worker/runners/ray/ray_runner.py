@@ -143,14 +143,19 @@ class Follower:
             self.run.held.stop(Stop.LOST)
             return
         if self.run.stopped is not Stop.LOST:
-            for piece in news.output:
-                self.files.write(piece)
+            self._write(news)
         if news.output or news.started:
             self.run.record_activity()
         if news.started:
             self.resolve(STARTED)
         if news.ended is not None:
             self.loop.call_soon_threadsafe(self._end, news.ended, news.evidence or {})
+
+    def _write(self, news: News) -> None:
+        for piece in news.output:
+            self.files.write(piece)
+        if news.output_cut:
+            self.files.cut_output()
 
     def note(self, text: str) -> None:
         self.run.record_activity()  # a task that has not started is not idle

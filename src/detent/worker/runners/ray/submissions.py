@@ -38,6 +38,8 @@ class Submission:
         self.followed_s = now_s
         self.output: deque[bytes] = deque()
         self.waiting = 0
+        #: Whether the node discards the rest of the output.
+        self.output_cut = False
         #: How many pieces of output, and whether the end, were given to the follower.
         self.given, self.end_given = 0, False
         self.room = asyncio.Event()
@@ -54,7 +56,9 @@ class Submission:
         if self.ended is not None and self.ended.how == "completed" and self.launched is not None:
             evidence = self.launched.evidence
         output = tuple(self.output)
-        return News(self.key, self.fence, output, self.ended, evidence, self.started)
+        return News(
+            self.key, self.fence, output, self.output_cut, self.ended, evidence, self.started
+        )
 
     def confirm(self, now_s: float) -> None:
         """The follower has what was given to it."""
@@ -190,12 +194,13 @@ class Submissions:
             found.started = True
             self._follower(found.follower).notify(key)
 
-    async def write(self, key: str, output: bytes) -> bool:
+    async def write(self, key: str, output: bytes, is_cut: bool = False) -> bool:
         """Keep output for the follower. Waits while much output waits. False: it is not kept."""
         found = self.submissions.get(key)
         if found is None:
             return False
         found.output.append(output)
+        found.output_cut = is_cut
         found.waiting += len(output)
         self._follower(found.follower).notify(key)
         while found.waiting >= MAX_WAITING_BYTES:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 PIECE_BYTES = 262_144
+#: Takes a piece of output, and whether it is the last one because the rest is discarded.
+SendOutput = Callable[[bytes, bool], Any]
 #: How long the thread waits for output of children after the function has returned.
 LATE_S = 0.5
 
@@ -20,8 +22,9 @@ LATE_S = 0.5
 class TaskOutput:
     """Sends the output of the code in the `with` block, up to a limit."""
 
-    def __init__(self, send: Callable[[bytes], Any], limit: int) -> None:
+    def __init__(self, send: SendOutput, limit: int) -> None:
         self.send, self.left = send, limit
+        self.is_cut = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._forward, name="detent-output", daemon=True)
 
@@ -65,10 +68,12 @@ class TaskOutput:
 
     def _send(self, piece: bytes) -> None:
         """Send a piece; discard what is over the limit."""
-        piece = piece[: self.left]
-        self.left -= len(piece)
-        if piece:
-            self.send(piece)
+        if self.is_cut:
+            return
+        kept = piece[: self.left]
+        self.left -= len(kept)
+        self.is_cut = len(kept) < len(piece)
+        self.send(kept, self.is_cut)
 
 
 def _flush(*streams: Any) -> None:
