@@ -25,15 +25,13 @@ export function Newer({ busy, onCompare, onShow }: NewerProps) {
   );
 }
 
-interface RefusedProps {
+interface RefusedProps extends NewerProps {
   problem: Problem;
-  busy: boolean;
-  onReload: () => void;
 }
 
-export function Refused({ problem, busy, onReload }: RefusedProps) {
-  const isNewer = problem.code === "diff_changed" || problem.code === "version_conflict";
-  if (!isNewer) return <Trouble problem={problem} />;
+export function Refused({ problem, busy, onCompare, onShow }: RefusedProps) {
+  const isDiff = problem.code === "diff_changed";
+  if (!isDiff && problem.code !== "version_conflict") return <Trouble problem={problem} />;
   const files = Array.isArray(problem.details.files) ? problem.details.files.map(String) : [];
   return (
     <div className="trouble" role="alert">
@@ -51,9 +49,16 @@ export function Refused({ problem, busy, onReload }: RefusedProps) {
           {files.length > MAX_NAMED && <li>and {files.length - MAX_NAMED} more</li>}
         </ul>
       )}
-      <button type="button" className="button" disabled={busy} onClick={onReload}>
-        {problem.code === "diff_changed" ? "Show the current diff" : "Show the current state"}
-      </button>
+      <div className="row wrap">
+        {isDiff && (
+          <button type="button" className="button" disabled={busy} onClick={onCompare}>
+            Show what is new
+          </button>
+        )}
+        <button type="button" className="button" disabled={busy} onClick={onShow}>
+          {isDiff ? "Show the current diff" : "Show the current state"}
+        </button>
+      </div>
     </div>
   );
 }

@@ -85,13 +85,15 @@ export function Verdict(props: Props) {
     await onReload(since);
     setBusy(false);
   };
+  const reloading = { busy, onShow: () => reload(), onCompare: () => reload(shown) };
   const rows = rowsFor(table, review, current?.events ?? []);
   const decides = may("accept") || may("reject") || rows.length > 0;
   return (
     <section className="review-verdict" aria-label="Verdict">
-      {isNewer && <Newer busy={busy} onShow={() => reload()} onCompare={() => reload(shown)} />}
-      {refusal?.read === read && (
-        <Refused problem={refusal.problem} busy={busy} onReload={() => reload()} />
+      {refusal?.read === read ? (
+        <Refused problem={refusal.problem} {...reloading} />
+      ) : (
+        isNewer && <Newer {...reloading} />
       )}
       <FailedAcceptance
         task={task}
