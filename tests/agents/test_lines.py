@@ -78,6 +78,16 @@ def test_a_total_is_the_sessions_only_where_the_agent_tells_what_is_new() -> Non
     assert reader.costs == [(0.5, "run"), (0.5, "session")]
 
 
+def test_tokens_of_the_cache_are_tokens_in() -> None:
+    usage = {
+        "input_tokens": 9,
+        "cache_creation_input_tokens": 200,
+        "cache_read_input_tokens": 5_000,
+    }
+    result = {"type": "result", "usage": {**usage, "output_tokens": 4}}
+    assert read(claude(), result, result).facts["tokens_in"] == 5_209
+
+
 def test_fields_of_the_wrong_type_are_not_there() -> None:
     usage = {"input_tokens": "many", "output_tokens": -4}
     reader = read(claude(), {"type": "result", "is_error": "false", "usage": usage, "result": 3})
@@ -323,7 +333,8 @@ def test_codex_does_not_store_a_session_that_was_lost_before_its_first_turn() ->
 def test_opencode_lines_are_read_by_its_preset() -> None:
     opencode = agent_from("opencode", {})
     step = {"type": "step_finish", "sessionID": "ses_1"}
-    part = {"cost": 0.25, "tokens": {"input": 10, "output": 2}}
+    cache = {"read": 300, "write": 4}
+    part = {"cost": 0.25, "tokens": {"input": 10, "output": 2, "cache": cache}}
     good = read(
         opencode,
         {**step, "part": {**part, "reason": "tool-calls"}},
@@ -331,7 +342,7 @@ def test_opencode_lines_are_read_by_its_preset() -> None:
         {**step, "part": {**part, "reason": "stop"}},
     )
     assert end_of(opencode, good, 0, resumed=False, now=0).kind is None
-    assert (good.facts["text"], good.facts["tokens_in"]) == ("done", 20)
+    assert (good.facts["text"], good.facts["tokens_in"]) == ("done", 628)
     assert good.costs == [(0.25, "line"), (0.25, "line")]
     data = {"message": "slow", "statusCode": 429, "responseHeaders": {"retry-after": "30"}}
     bad = read(opencode, {"type": "error", "sessionID": "ses_1", "error": {"data": data}})

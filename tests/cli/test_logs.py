@@ -75,6 +75,7 @@ def test_a_terminal_shows_the_transcript(gateway: Installation) -> None:
     lines = [line[9:] for line in on_a_terminal("logs", task_id).splitlines()]
     assert lines == [
         "session: opus · s1 · /repo",
+        "turn 1: 5,209 tokens in",
         "thinking: Tests first.",
         "assistant: I run the tests.",
         "Bash pytest -q",
@@ -82,6 +83,7 @@ def test_a_terminal_shows_the_transcript(gateway: Installation) -> None:
         "Bash → 1 failed",
         "[image]",
         "warning: something on stderr",
+        "turn 2: 20 tokens in",
         "Edit a.py +1 −1",
         "@@ -1,2 +1,2 @@",
         " x = 1",
@@ -90,9 +92,10 @@ def test_a_terminal_shows_the_transcript(gateway: Installation) -> None:
         "Edit → The file was updated.",
         "note: compact boundary",
         "note: api retry: overloaded",
+        "turn 3: 30 tokens in · 2 out",
         "assistant: Done.",
         "note: Tools that were denied: WebFetch",
-        "cost: Total so far · $0.2500 · 59 tokens in · 13 out",
+        "cost: Total so far · $0.2500 · 5,259 tokens in · 13 out",
     ]
     assert on_a_terminal("logs", "--raw", task_id) == example("claude").decode()
 

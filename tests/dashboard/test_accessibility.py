@@ -118,6 +118,7 @@ def test_nothing_is_wider_than_a_phone(opened: Page) -> None:
     settled(opened)
     assert opened.evaluate("() => document.documentElement.scrollWidth") <= 375
     assert opened.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    assert opened.locator(".find").evaluate("(find) => find.scrollWidth <= find.clientWidth")
     opened.set_viewport_size(wide)
 
 

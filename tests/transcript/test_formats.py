@@ -137,4 +137,4 @@ def test_only_the_first_message_of_a_turn_has_its_tokens() -> None:
         for each in items_in(example("claude"))
         if "tokens_in" in each and each["kind"] != "cost"
     ]
-    assert [(each["turn"], each["tokens_in"]) for each in found] == [(1, 9), (2, 20), (3, 30)]
+    assert [(each["turn"], each["tokens_in"]) for each in found] == [(1, 5209), (2, 20), (3, 30)]

@@ -61,6 +61,12 @@ OTHER_VERSION: tuple[Table, ...] = tuple(
     for each in ("*unknown option*", "*unexpected argument*", "*Unknown argument*")
 )
 
+
+def _counted(counts: str, take: str, when: Table, *fields: str) -> list[Table]:
+    """Rules that count tokens. Each `line` adds to the others: of the cache, for example."""
+    return [{"take": take, "when": when, "field": each, "counts": counts} for each in fields]
+
+
 CLAUDE: Table = {
     "argv": [
         "claude",
@@ -99,6 +105,13 @@ CLAUDE: Table = {
         {"take": "cost", "field": "total_cost_usd", "having": SINCE, "counts": "session"},
         {"take": "cost", "field": "total_cost_usd", "lacking": SINCE},
         {"take": "tokens_in", "when": RESULT, "field": "usage.input_tokens"},
+        *_counted(
+            "line",
+            "tokens_in",
+            RESULT,
+            "usage.cache_creation_input_tokens",
+            "usage.cache_read_input_tokens",
+        ),
         {"take": "tokens_out", "when": RESULT, "field": "usage.output_tokens"},
         {"take": "end", "when": RESULT},
         {"take": "is_error", "when": RESULT, "field": "is_error"},
@@ -172,18 +185,8 @@ CODEX: Table = {
     "lines": [
         {"take": "session_id", "when": {"type": "thread.started"}, "field": "thread_id"},
         # The usage is that of the whole session, also after it was resumed.
-        {
-            "take": "tokens_in",
-            "when": TURN_COMPLETED,
-            "field": "usage.input_tokens",
-            "counts": "session",
-        },
-        {
-            "take": "tokens_out",
-            "when": TURN_COMPLETED,
-            "field": "usage.output_tokens",
-            "counts": "session",
-        },
+        *_counted("session", "tokens_in", TURN_COMPLETED, "usage.input_tokens"),
+        *_counted("session", "tokens_out", TURN_COMPLETED, "usage.output_tokens"),
         {"take": "end", "when": TURN_COMPLETED},
         {"take": "is_error", "when": TURN_COMPLETED, "value": False},
         {"take": "end", "when": {"type": "turn.failed"}},
@@ -357,18 +360,15 @@ OPENCODE: Table = {
     "lines": [
         {"take": "session_id", "field": "sessionID"},
         {"take": "cost", "when": STEP_FINISH, "field": "part.cost"},
-        {
-            "take": "tokens_in",
-            "when": STEP_FINISH,
-            "field": "part.tokens.input",
-            "counts": "line",
-        },
-        {
-            "take": "tokens_out",
-            "when": STEP_FINISH,
-            "field": "part.tokens.output",
-            "counts": "line",
-        },
+        *_counted(
+            "line",
+            "tokens_in",
+            STEP_FINISH,
+            "part.tokens.input",
+            "part.tokens.cache.read",
+            "part.tokens.cache.write",
+        ),
+        *_counted("line", "tokens_out", STEP_FINISH, "part.tokens.output"),
         {"take": "text", "when": {"type": "text"}, "field": "part.text"},
         {"take": "end", "when": {"type": "step_finish", "part.reason": "stop"}},
         {

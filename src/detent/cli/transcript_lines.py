@@ -25,6 +25,9 @@ DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 def print_item(item: Mapping[str, Any], *, full: bool) -> None:
     """Print one item; with `full`, nothing of it is left out."""
+    amounts = " · ".join(_amounts(item))
+    if amounts and item["kind"] != "cost":
+        print_line(Styled(f"{INDENT}turn {item['turn']}: {amounts}", "yellow"))
     head, *rest = _lines(item)
     at = (item["at"] or "")[11:19]
     style = "red bold" if item["is_error"] else STYLES.get(item["kind"], "bold")

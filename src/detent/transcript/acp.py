@@ -141,11 +141,19 @@ def _response(result: Mapping[str, Any]) -> Items:
     item = TranscriptItem(
         "cost",
         text="Total so far",
-        tokens_in=fields.count(usage, "inputTokens"),
+        tokens_in=_tokens_in(usage),
         tokens_out=fields.count(usage, "outputTokens"),
     )
     ended = [] if reason == "end_turn" else [TranscriptItem("note", text=f"Ended: {reason}")]
     return [*ended, *([item] if usage else [])]
+
+
+def _tokens_in(usage: Mapping[str, Any]) -> int | None:
+    """With those of a cache, which not every agent includes in the input."""
+    given, total = fields.count(usage, "inputTokens"), fields.count(usage, "totalTokens")
+    if given is None or total is None:
+        return given
+    return max(given, total - (fields.total(usage, "outputTokens", "thoughtTokens") or 0))
 
 
 def _usage(update: Mapping[str, Any]) -> TranscriptItem:

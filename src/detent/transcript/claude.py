@@ -7,6 +7,8 @@ from detent.transcript import json_fields as fields
 from detent.transcript.tool_call import call_items, result_item
 from detent.transcript.transcript_item import Items, TranscriptItem, clip
 
+#: Tokens that the model was given: those that were in no cache, and those of its cache.
+TOKENS_IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 #: Lines without content of their own: parts of messages that follow as a whole, and requests.
 SILENT = frozenset(
     {"stream_event", "rate_limit_event", "control_request", "control_response", "keep_alive"}
@@ -38,8 +40,8 @@ class Claude:
         return [] if kind in SILENT else None
 
     def _message(self, message: Mapping[str, Any]) -> Items:
-        """A part of the model's message. Several lines can have the same message id; the first has
-        the tokens."""
+        """A part of the model's message. Several lines can have the same message id; the first item
+        gets the tokens. While the message is not complete, the tokens out are a placeholder."""
         message_id = fields.name(message, "id")
         first = message_id is None or message_id != self._message_id
         self._message_id = message_id
@@ -48,7 +50,11 @@ class Claude:
         texts = [each.text for each in items if each.kind == "message"]
         self._last_text = texts[-1] if texts else self._last_text
         if first and items:
-            items[0] = items[0]._replace(**_tokens(message))
+            tokens_in, tokens_out = _tokens(message)
+            complete = message.get("stop_reason") is not None
+            items[0] = items[0]._replace(
+                tokens_in=tokens_in, tokens_out=tokens_out if complete else None
+            )
         return [*items]
 
     def _result(self, line: Mapping[str, Any]) -> Items:
@@ -121,12 +127,16 @@ def _system(line: Mapping[str, Any]) -> Items:
 def _cost(line: Mapping[str, Any]) -> TranscriptItem:
     """The cost so far: Claude Code reports totals."""
     amount = fields.dollars(line, "total_cost_usd")
-    return TranscriptItem("cost", text="Total so far", cost_usd=amount, **_tokens(line))
+    tokens_in, tokens_out = _tokens(line)
+    return TranscriptItem(
+        "cost", text="Total so far", cost_usd=amount, tokens_in=tokens_in, tokens_out=tokens_out
+    )
 
 
-def _tokens(holder: Mapping[str, Any]) -> dict[str, Any]:
+def _tokens(holder: Mapping[str, Any]) -> tuple[int | None, int | None]:
     usage = fields.mapping(holder, "usage")
-    return {
-        "tokens_in": fields.count(usage, "input_tokens", "inputTokens"),
-        "tokens_out": fields.count(usage, "output_tokens", "outputTokens"),
-    }
+    tokens_in = fields.total(usage, *TOKENS_IN)
+    return (
+        fields.count(usage, "inputTokens") if tokens_in is None else tokens_in,
+        fields.count(usage, "output_tokens", "outputTokens"),
+    )

@@ -159,10 +159,11 @@ def _error(holder: Mapping[str, Any]) -> TranscriptItem:
 
 
 def _cost(line: Mapping[str, Any]) -> TranscriptItem:
+    """The tokens so far: Codex reports those of the whole session, also after it was resumed."""
     usage = fields.mapping(line, "usage")
     return TranscriptItem(
         "cost",
-        text="This turn",
+        text="Total of the session",
         tokens_in=fields.count(usage, "input_tokens"),
         tokens_out=fields.count(usage, "output_tokens"),
     )

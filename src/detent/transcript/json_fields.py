@@ -56,6 +56,12 @@ def count(value: Any, *names: str) -> int | None:
     return None
 
 
+def total(value: Any, *names: str) -> int | None:
+    """The sum of those of these fields that are counts; None if none is."""
+    found = [each for each in (count(value, name) for name in names) if each is not None]
+    return sum(found) if found else None
+
+
 def dollars(value: Any, *names: str) -> float | None:
     """The first of these fields that is an amount of money."""
     for each in names:

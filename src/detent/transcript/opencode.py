@@ -60,12 +60,12 @@ def _tool(part: Mapping[str, Any]) -> list[TranscriptItem]:
 
 
 def _cost(part: Mapping[str, Any]) -> TranscriptItem:
-    tokens = fields.mapping(part, "tokens")
+    tokens = {**fields.mapping(part, "tokens"), **fields.mapping(part, "tokens", "cache")}
     return TranscriptItem(
         "cost",
         text="This turn",
         cost_usd=fields.dollars(part, "cost"),
-        tokens_in=fields.count(tokens, "input"),
+        tokens_in=fields.total(tokens, "input", "read", "write"),
         tokens_out=fields.count(tokens, "output"),
     )
 

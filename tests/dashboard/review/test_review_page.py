@@ -50,6 +50,7 @@ def test_a_review_from_the_first_comment_to_the_merge(
     page.get_by_role("button", name="Show the current diff").click()
     expect(page.get_by_text("Done, see shop.py.")).to_have_count(3)
     expect(page.get_by_role("main")).to_contain_text(re.compile("Round ?2"))
+    expect(page.locator(".rounds")).to_contain_text("3 comments on the diff")
     # The comment is below its line, which is two lines further down.
     thread = page.get_by_role("article", name=re.compile("on line 4$"))
     expect(thread).to_contain_text("Why not an integer?")

@@ -261,8 +261,10 @@ def test_a_verdict_on_a_diff_that_has_changed_is_refused_with_the_files(
     expect(refused).to_contain_text("The work has changed since you read it.")
     expect(refused.get_by_role("listitem")).to_have_text(["app/b.py"])
     assert detent.task(task_id)["state"] == "ready"
+    expect(page.get_by_text("The task has a newer diff")).to_have_count(0)  # not both
     refused.get_by_role("button", name="Show the current diff").click()
     expect(file(page, "app/b.py")).to_contain_text("x = 3")
+    expect(refused).to_have_count(0)
     page.get_by_role("button", name="Accept", exact=True).click()
     detent.wait_for(task_id, "completed")
 
@@ -336,7 +338,13 @@ def test_a_verdict_without_a_diff_is_refused_if_the_task_has_changed(
     refused = page.get_by_role("region", name="Verdict").get_by_role("alert")
     expect(refused).to_contain_text("The work has changed since you read it.")
     assert detent.task(task_id)["state"] == "ready"
+    held: list[Route] = []
+    page.route(re.compile("/review$"), lambda route: held.append(route))
     refused.get_by_role("button", name="Show the current state").click()
+    # Until that is read, a verdict would name what was refused before.
+    expect(accept).to_be_disabled()
+    expect(refused).to_be_visible()
+    page.unroute_all()  # which lets the held requests through
     expect(refused).to_have_count(0)
     accept.click()
     detent.wait_for(task_id, "completed")

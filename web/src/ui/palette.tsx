@@ -26,10 +26,8 @@ export function Palette({ entries, onClose }: Props) {
   const typed = useDeferredValue(text.trim());
   const tasks = useTasks(typed);
   const pieces = useJobsAndRuns(typed);
-  const found = [...ranked(entries, typed), ...tasks.entries, ...pieces.entries].slice(
-    0,
-    MAX_SHOWN,
-  );
+  const all = [...entries, ...tasks.entries, ...pieces.entries];
+  const found = ranked(all, typed).slice(0, MAX_SHOWN);
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => dialog.current?.showModal(), []);
   const open = (entry: Entry | undefined) => {
@@ -115,6 +113,7 @@ function useTasks(typed: string): Found {
     name: task.title || task.intent,
     kind: "task",
     note: `${words(task.state)} · ${shortId(task.id)}`,
+    isFound: true,
     act: () => go(linkTo.task(task.id)),
   }));
   return { entries, busy: tasks.isFetching };
@@ -131,6 +130,7 @@ function useJobsAndRuns(typed: string): Found {
     key: `${kind} ${id}`,
     name: id,
     kind,
+    isFound: true,
     act: () => go(linkTo[kind](id)),
   }));
   return { entries, busy: ids.isFetching };

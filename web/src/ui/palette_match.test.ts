@@ -25,6 +25,16 @@ test("the beginning of the name is best, then of a word, then any part, then the
   expect(names("review")).toEqual(["Inbox"]);
   expect(names("nwtsk")).toEqual(["New task"]);
 });
+test("what the server has found is before what only has the letters", () => {
+  const task = { ...entry("Story"), isFound: true };
+  const unnamed = { ...entry("Other"), isFound: true };
+  const all = [entry("Comment on the selected lines, or on the file"), unnamed, task];
+  expect(ranked(all, "sto").map((each) => each.name)).toEqual([
+    "Story",
+    "Other",
+    "Comment on the selected lines, or on the file",
+  ]);
+});
 test("what does not match is left out, in any letter case", () => {
   expect(names("WORK")).toEqual(["Workers"]);
   expect(names("zz")).toEqual([]);

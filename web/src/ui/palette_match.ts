@@ -9,6 +9,8 @@ export interface Entry {
   words?: string;
   /** What is shown beside the name. */
   note?: string;
+  /** Whether the server has found it, perhaps by something that is not shown here. */
+  isFound?: boolean;
   act: () => void;
 }
 
@@ -23,11 +25,11 @@ export function ranked(entries: readonly Entry[], typed: string): Entry[] {
     .map(({ entry }) => entry);
 }
 
-function scoreOf({ name, words = "" }: Entry, wanted: string): number {
+function scoreOf({ name, words = "", isFound }: Entry, wanted: string): number {
   const title = name.toLowerCase();
   if (title.startsWith(wanted)) return 4;
   if (title.split(/\W+/).some((word) => word.startsWith(wanted))) return 3;
-  if (`${title} ${words.toLowerCase()}`.includes(wanted)) return 2;
+  if (`${title} ${words.toLowerCase()}`.includes(wanted) || isFound) return 2;
   return isWithin(wanted.replaceAll(" ", ""), title) ? 1 : 0;
 }
 

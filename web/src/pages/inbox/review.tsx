@@ -4,7 +4,7 @@ import { useFresh, useRead } from "../../api/hooks";
 import type { Event, InboxTask, Lifecycle, Task } from "../../api/schema";
 import { eventWords } from "../../lifecycles";
 import { Link, linkTo } from "../../router";
-import { plain } from "../../text";
+import { plain, plural } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Trouble } from "../../ui/notes";
 import { useTable } from "../../ui/tables";
@@ -162,11 +162,17 @@ function byWhom({ name, actor }: Event): string {
   return isWorker ? "sent back by detent" : `${eventWords(name)} by ${plain(actor)}`;
 }
 
+/** Whether an event is a comment on the diff of a round. A comment counts the rounds before it. */
+function isCommentOf({ name, data }: Event, round = 0): boolean {
+  return name === "comment_added" && (data as { round?: number }).round === round - 1;
+}
+
 /** What was asked for after each earlier round. */
 export function Rounds({ task }: { task: Pick<Task, "id" | "lifecycle" | "rounds"> }) {
   const counted = useTable(task.lifecycle).rounds.events;
   const events = useRead("task_events", { task_id: task.id }, { enabled: task.rounds > 0 });
-  const rounds = events.data?.events.filter((event) => counted.includes(event.name)) ?? [];
+  const all = events.data?.events ?? [];
+  const rounds = all.filter((event) => counted.includes(event.name));
   if (!rounds.length) return null;
   return (
     <>
@@ -174,12 +180,15 @@ export function Rounds({ task }: { task: Pick<Task, "id" | "lifecycle" | "rounds
       <ol className="rounds">
         {rounds.map((event) => {
           const data = event.data as { round?: number; comment?: string | null };
+          const onDiff = all.filter((each) => isCommentOf(each, data.round)).length;
           return (
             <li key={event.position}>
               <span className="faint">
                 Round {data.round}, {byWhom(event)} <When at={event.at} />
               </span>
-              {data.comment ? <Prose text={data.comment} /> : <p>without a comment</p>}
+              {data.comment && <Prose text={data.comment} />}
+              {onDiff > 0 && <p>{plural(onDiff, "comment")} on the diff</p>}
+              {!data.comment && !onDiff && <p>without a comment</p>}
             </li>
           );
         })}

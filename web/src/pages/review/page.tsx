@@ -81,24 +81,8 @@ function Opened({ latest }: { latest: Review }) {
         onSeen={setSeen}
         onReload={reload}
         onNext={next}
-        newer={isNewer && <Newer pinned={pinned.sha256} onShow={reload} />}
+        isNewer={isNewer}
       />
-    </div>
-  );
-}
-
-function Newer({ pinned, onShow }: { pinned: string; onShow: (since?: string) => void }) {
-  return (
-    <div className="newer notice row wrap" role="status">
-      <span className="grow">
-        The task has a newer diff than the one that is shown. A verdict on this one is refused.
-      </span>
-      <button type="button" className="button" onClick={() => onShow(pinned)}>
-        Show what is new
-      </button>
-      <button type="button" className="button primary" onClick={() => onShow()}>
-        Show the current diff
-      </button>
     </div>
   );
 }

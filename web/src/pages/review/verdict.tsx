@@ -1,19 +1,19 @@
 // The bar with the verdict: request changes, accept, or an event of the task's own lifecycle.
 // A verdict names the diff that was read, or the version of a task without a diff; if the task has
 // another one by now, it is refused.
-import { type ReactNode, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { call, type Problem } from "../../api/call";
 import { client, useRead } from "../../api/hooks";
 import type { Moved, Review } from "../../api/schema";
 import { eventLabel } from "../../lifecycles";
 import { plain, plural, words } from "../../text";
 import { useKeys } from "../../ui/keys";
-import { Trouble } from "../../ui/notes";
 import { useTable } from "../../ui/tables";
 import { say } from "../../ui/toast";
 import { acceptanceWords, acceptedWord, acceptLabel, FailedAcceptance } from "../inbox/acceptance";
 import { rowsFor, weight } from "../inbox/choices";
 import { titleOf } from "../inbox/kinds";
+import { Newer, Refused } from "./newer_work";
 import { useOverallComment } from "./overall_comment";
 import { VERDICT_KEYS } from "./review_keys";
 
@@ -26,15 +26,21 @@ interface Props {
   /** The version of the task that was read. */
   seen: number;
   onSeen: (version: number) => void;
-  /** Show the diff that is under review now. */
-  onReload: () => void;
+  /** Show the diff that is under review now, or what is new in it since a diff. */
+  onReload: (since?: string) => Promise<void>;
   onNext: () => void;
-  /** That the task has a newer diff. */
-  newer: ReactNode;
+  /** Whether the task has a newer diff than the one that is shown. */
+  isNewer: boolean;
+}
+
+/** Why a verdict was refused, and the diff or the version that it was about. */
+interface Refusal {
+  problem: Problem;
+  read: string | number;
 }
 
 export function Verdict(props: Props) {
-  const { review, drafts, openComments, settle, seen, onSeen, onReload, onNext, newer } = props;
+  const { review, drafts, openComments, settle, seen, onSeen, onReload, onNext, isNewer } = props;
   const why = useRead("why", { task_id: review.task_id });
   const task = useRead("show_task", { task_id: review.task_id }).data;
   const table = useTable(review.lifecycle);
@@ -42,23 +48,25 @@ export function Verdict(props: Props) {
   // On a phone only the counts and the verdicts are shown at first.
   const [more, setMore] = useState(false);
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   useKeys({ r: () => field.current?.focus() }, VERDICT_KEYS);
   const current = why.data?.id === review.task_id ? why.data : null;
   const may = (action: string) => current?.actions.includes(action) ?? false;
   const own = { task_id: review.task_id, comment: comment.trim() || null };
   // A verdict names what was read.
-  const judged = review.diff ? { ...own, diff: review.diff.sha256 } : { ...own, seen };
+  const shown = review.diff?.sha256;
+  const judged = shown ? { ...own, diff: shown } : { ...own, seen };
+  const read = shown ?? seen;
   const act = async (word: string, verb: () => Promise<unknown>) => {
     setBusy(true);
-    setProblem(null);
+    setRefusal(null);
     if (await settle()) {
       try {
         await verb();
         say(`${word}: ${plain(titleOf(review))}`);
       } catch (refused) {
-        setProblem(refused as Problem);
+        setRefusal({ problem: refused as Problem, read });
       }
       await client.invalidateQueries();
     }
@@ -71,16 +79,22 @@ export function Verdict(props: Props) {
     });
   const accept = (word: string, without_action: boolean) =>
     decide(word, () => call("accept_task", { ...judged, without_action }));
-  const reload = () => {
-    setProblem(null);
-    onReload();
+  // No verdict is given on what is about to be replaced.
+  const reload = async (since?: string) => {
+    setBusy(true);
+    await onReload(since);
+    setBusy(false);
   };
+  const reloading = { busy, onShow: () => reload(), onCompare: () => reload(shown) };
   const rows = rowsFor(table, review, current?.events ?? []);
   const decides = may("accept") || may("reject") || rows.length > 0;
   return (
     <section className="review-verdict" aria-label="Verdict">
-      {newer}
-      {problem && <Refused problem={problem} onReload={reload} />}
+      {refusal?.read === read ? (
+        <Refused problem={refusal.problem} {...reloading} />
+      ) : (
+        isNewer && <Newer {...reloading} />
+      )}
       <FailedAcceptance
         task={task}
         onWithout={may("accept") ? () => void accept("Accepted", true) : undefined}
@@ -178,32 +192,3 @@ function countWords(drafts: number, open: number): string {
   const words = [drafts && plural(drafts, "draft"), open && plural(open, "open comment")];
   return words.filter(Boolean).join(", ") || "No open comments";
 }
-
-function Refused({ problem, onReload }: { problem: Problem; onReload: () => void }) {
-  const isNewer = problem.code === "diff_changed" || problem.code === "version_conflict";
-  if (!isNewer) return <Trouble problem={problem} />;
-  const files = Array.isArray(problem.details.files) ? problem.details.files.map(String) : [];
-  return (
-    <div className="trouble" role="alert">
-      <p>
-        <strong>The work has changed since you read it.</strong> The verdict was not recorded.
-        {files.length > 0 && " These files differ from what is shown here:"}
-      </p>
-      {files.length > 0 && (
-        <ul className="differing">
-          {files.slice(0, MAX_NAMED).map((file) => (
-            <li key={file}>
-              <code>{plain(file)}</code>
-            </li>
-          ))}
-          {files.length > MAX_NAMED && <li>and {files.length - MAX_NAMED} more</li>}
-        </ul>
-      )}
-      <button type="button" className="button" onClick={onReload}>
-        {problem.code === "diff_changed" ? "Show the current diff" : "Show the current state"}
-      </button>
-    </div>
-  );
-}
-
-const MAX_NAMED = 10;

@@ -334,9 +334,12 @@ def mcp_servers(environment: Mapping[str, str], able: schema.AgentCapabilities) 
 def _end_of_turn(ended: schema.PromptResponse) -> Facts:
     facts: Facts = {"end": True, "subtype": ended.stop_reason}
     facts["is_error"] = ended.stop_reason != END_TURN
-    if ended.usage is not None:
-        facts["tokens_in"] = ended.usage.input_tokens
-        facts["tokens_out"] = ended.usage.output_tokens
+    usage = ended.usage
+    if usage is not None:
+        # Agents differ in whether the tokens of a cache are part of the input.
+        rest = usage.total_tokens - usage.output_tokens - (usage.thought_tokens or 0)
+        facts["tokens_in"] = max(usage.input_tokens, rest)
+        facts["tokens_out"] = usage.output_tokens
     return facts
 
 
