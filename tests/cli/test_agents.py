@@ -89,3 +89,45 @@ def test_the_doctor_says_how_to_sign_in(
     assert f"CODEX_HOME={data / 'agents' / 'careful'} codex login" in wrong["remedy"]
     monkeypatch.setenv("OUR_KEY", SECRET)
     assert finding(0)["what"] == "careful signs in with CODEX_API_KEY"
+
+
+PROVIDERS = """
+[providers.team]
+secrets = { ANTHROPIC_API_KEY = "env:TEAM_KEY" }
+
+[providers.person]
+account = "personal"
+
+[intents.fix]
+agent = "claude"
+prompt = "Fix it."
+providers = ["team", "person"]
+"""
+
+
+def test_providers_sign_an_agent_in(
+    run: Run, data: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def findings(code: int) -> dict[str, bool]:
+        shown = json.loads(run("doctor", "--json", code=code).stdout)["findings"]
+        named = ("agents", "providers")
+        return {each["what"]: each["well"] for each in shown if each["name"] in named}
+
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", str(ports.free_port()))
+    Path("detent.toml").write_text(PROVIDERS)
+    missing = "The environment variable TEAM_KEY, which providers.team.secrets.ANTHROPIC_API_KEY"
+    assert findings(1) == {
+        "claude is not signed in": False,
+        f"{missing} names, is not set.": False,
+        "person has what it needs": True,
+    }
+    monkeypatch.setenv("TEAM_KEY", SECRET)
+    assert findings(0) == {
+        "claude signs in with provider team": True,
+        "team has what it needs": True,
+        "person has what it needs": True,
+    }
+    assert listed(run)["claude"]["credential"] == "provider team"
+    more = '[intents.plain]\nagent = "claude"\nprompt = "Fix it."\n'
+    Path("detent.toml").write_text(PROVIDERS + more)
+    assert not listed(run)["claude"]["signed_in"], "an intent without providers has no key"

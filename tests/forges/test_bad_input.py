@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel.decide import comments
 from tests.agents.repository import git
 from tests.agents.scene import PERSON, Step
 from tests.forges.conftest import FILES
@@ -146,3 +147,35 @@ def test_a_cancel_is_left_alone_by_late_deliveries(w: World) -> None:
     w.deliver(copies=2)
     w.sync(passes=2)
     assert w.task(task_id).state == "closed"
+
+
+def test_a_reviewer_may_change_the_name_of_the_account(w: World) -> None:
+    task_id = w.opened()
+    thread = w.people.comment_on_line(w.pull, "code.py", 1, "Why?")
+    w.people.reply(w.pull, thread, "And how?")
+    w.deliver()
+    w.reaches("open", task_id, rounds=1)
+    for each in thread.comments:
+        each.author = "alice-2"
+    w.people.review(w.pull, "APPROVED", author="alice-2")
+    w.deliver()
+    w.reaches("approved", task_id)
+
+
+def test_what_one_task_cannot_take_does_not_stop_the_others(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id, first = w.opened(), w.pull
+    other_id, other = w.opened("c is wrong"), w.pull
+    monkeypatch.setattr(comments, "MAX_REPLIES", 1)
+    thread = w.people.comment_on_line(first, "code.py", 1, "Why?")
+    for text in ("And how?", "And when?"):
+        w.people.reply(first, thread, text)
+    w.people.merge(other)
+    w.deliver()
+    w.reaches("merged", other_id)
+    w.reaches("needs_person", task_id)
+    assert "has 1 replies, which is the limit" in w.comment(task_id)
+    w.people.merge(first)
+    w.deliver()
+    w.reaches("merged", task_id)

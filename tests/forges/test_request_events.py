@@ -54,6 +54,7 @@ def event(state: str, found: PullRequest, *, unread: bool = False) -> str | None
         (request(reviews=(APPROVED,), checks=(PENDING,)), None),
         (request(reviews=(APPROVED._replace(trusted=False),)), None),
         (request(reviews=(APPROVED, asked(OLD))), None),
+        (request(reviews=(APPROVED._replace(commit=OLD),), checks=(PASSED,)), None),
     ],
 )
 def test_an_open_request(found: PullRequest, expected: str | None) -> None:
@@ -73,7 +74,8 @@ def test_commits_of_others_stop_what_would_send_the_agent_back() -> None:
     assert sent is not None
     assert sent.event == "task_needs_person"
     assert "others have pushed to it" in str(sent.comment)
-    assert event("open", request(head=THEIRS, reviews=(APPROVED,))) == "task_approved"
+    approved = APPROVED._replace(commit=THEIRS)
+    assert event("open", request(head=THEIRS, reviews=(approved,))) == "task_approved"
 
 
 def test_a_request_is_open_when_it_shows_the_pushed_commit() -> None:
@@ -84,6 +86,11 @@ def test_a_request_is_open_when_it_shows_the_pushed_commit() -> None:
 def test_an_approval_that_was_withdrawn_needs_a_person() -> None:
     assert event("approved", request(reviews=(APPROVED,))) is None
     assert event("approved", request()) == "task_needs_person"
+    stale = next_event("approved", PUSHED, request(head=THEIRS, reviews=(APPROVED,)))
+    assert stale == (
+        "task_needs_person",
+        f"URL was approved before its last commit, {THEIRS[:12]}.",
+    )
 
 
 def test_a_person_who_must_decide_is_left_alone_until_the_end() -> None:
@@ -105,6 +112,8 @@ def test_only_the_pushed_commit_is_merged() -> None:
     assert not can_be_merged("approved", PUSHED, ready._replace(head=THEIRS))
     assert not can_be_merged("approved", PUSHED, ready._replace(conflict=None))
     assert not can_be_merged("approved", PUSHED, ready._replace(checks=(FAILED,)))
+    old = APPROVED._replace(commit=OLD)
+    assert not can_be_merged("approved", PUSHED, ready._replace(reviews=(old,)))
 
 
 def test_every_event_is_a_row_of_the_lifecycle() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from detent.app.app import App
+from detent.settings import Settings
 from detent.worker import git_command
 from detent.worker.git_command import WorkspaceFailed, git, git_result
 from detent.worker.program_priority import CALLS, LOWEST, ProgramPriority
@@ -107,13 +108,23 @@ def test_a_process_that_was_forked_during_the_first_call_is_found_by_the_second(
             process.kill()
 
 
-def test_git_has_a_lower_priority_and_the_worker_keeps_its_own(tmp_path: Path) -> None:
+def test_git_has_a_lower_priority_and_the_worker_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_command, "NICE", 4)
     own = AUTOGROUP.read_text() if AUTOGROUP.exists() else ""
     code = "import os, time\nwhile os.nice(0) == int(__import__('sys').argv[1]): time.sleep(0.01)"
     argv = [sys.executable, "-c", f"{code}\nprint(os.nice(0))", str(os.nice(0))]
     done = git_result(tmp_path, ["status"], {}, lambda _: argv)
-    assert int(done.stdout) == os.nice(0) + git_command.NICE
+    assert int(done.stdout) == os.nice(0) + 4
     assert own == (AUTOGROUP.read_text() if AUTOGROUP.exists() else "")
+
+
+def test_git_has_no_lower_priority_than_agents() -> None:
+    """Below them it would reach its time limit while twenty agents use the CPU."""
+    code = "from detent.worker import git_command; print(git_command.NICE)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert int(found.stdout) == Settings().worker_nice == 7
 
 
 def test_git_that_takes_too_long_is_killed_with_its_children(

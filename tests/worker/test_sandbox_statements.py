@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -128,6 +129,27 @@ tried("write by a link", lambda: written("etc/detent-was-here"))
 tried("a hard link", lambda: os.link("/etc/hostname", "hostname"))
 for path in ("/tmp", "/run", "/dev/shm", "/dev"):
     tried(f"list {path}", lambda: listed(path))
+def opened_for_writing(path):
+    os.close(os.open(path, os.O_WRONLY))
+    return path
+
+def writable_settings():
+    found = []
+    for folder, _, names in os.walk("/proc/sys"):
+        for path in (os.path.join(folder, name) for name in names):
+            try:
+                found.append(opened_for_writing(path))
+            except OSError:
+                continue
+    return found
+
+def vsock():
+    socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
+    return "made"
+
+tried("settings of the kernel", writable_settings)
+tried("sysrq", lambda: opened_for_writing("/proc/sysrq-trigger"))
+tried("vsock", vsock)
 tried("processes", lambda: [each for each in listed("/proc") if each.isdigit()])
 tried("signal", lambda: os.kill(given["pid"], 0))
 status = pathlib.Path("/proc/self/status").read_text()
@@ -232,6 +254,13 @@ def test_the_file_system_is_read_only(tried: Tried) -> None:
     assert not {"sda", "vda", "kmsg", "mem"} & set(found["list /dev"])
 
 
+@tries("cannot change settings of the kernel")
+def test_settings_of_the_kernel_are_read_only(tried: Tried) -> None:
+    """Root may write to them without a capability; the kernel starts what core_pattern names."""
+    assert tried.found["settings of the kernel"] == []
+    assert tried.found["sysrq"] in ("Read-only file system", "No such file or directory")
+
+
 @tries("can write to the directory of its run")
 def test_the_workspace_can_be_written(tried: Tried) -> None:
     assert tried.found[f"write {tried.writes['workspace']}"] == "written"
@@ -260,6 +289,16 @@ def test_sockets_of_the_machine_are_hidden(tried: Tried) -> None:
 def test_sockets_elsewhere_can_be_reached(tried: Tried) -> None:
     found = {name: tried.found[f"connect {each}"] for name, each in tried.sockets.items()}
     assert (found["elsewhere"], found["writable"]) == ("hello", "hello")
+
+
+@tries("Sockets of the family vsock")
+def test_vsock_is_as_without_the_sandbox(tried: Tried) -> None:
+    try:
+        socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
+        outside = "made"
+    except OSError as error:
+        outside = os.strerror(error.errno or 0)
+    assert tried.found["vsock"] == outside
 
 
 @tries("In `/run`, read-only")

@@ -22,9 +22,14 @@ from detent.store.store_url import open_store
 from detent.store.types import Query
 from detent.testing.audit import audit
 from detent.testing.harness import Harness
+from detent.worker import git_command
 from detent.worker.worker import Worker
 
 DEADLINE_S = 90.0
+#: A program of a low priority takes ten times longer while other tests use all of the CPU.
+#: The default of workers is tested in test_program_priority.py.
+NICE = 0
+git_command.NICE = NICE
 
 
 def until(condition: Callable[[], Any], what: str = "it", within_s: float = DEADLINE_S) -> Any:
@@ -50,9 +55,8 @@ def installation(
     **settings: Any,
 ) -> Iterator[Core]:
     """A store with an engine, as a process would have it; without a URL an SQLite file."""
-    made = Settings(
-        store_url=url, store_data_dir=str(directory), worker_lease_ms=lease_ms, **settings
-    )
+    given = {"worker_lease_ms": lease_ms, "worker_nice": NICE, **settings}
+    made = Settings(store_url=url, store_data_dir=str(directory), **given)
     store = open_store(made.url)
     try:
         yield Core(store, Engine(store, Lifetimes(lease_ms * 1_000)), made)

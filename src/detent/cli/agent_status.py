@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from detent.app.agent_config import Agent, agent_from
 from detent.app.agent_presets import CREDENTIALS, PRESETS
 from detent.errors import DetentError
 from detent.intent_config import agents_from, intents_from
+from detent.provider_config import Account, Provider, providers_from
 from detent.redaction import resolve
 from detent.settings import Loaded
 
@@ -52,7 +53,9 @@ def _status(
     path = shutil.which(program)
     known = CREDENTIALS.get(preset) if program == PRESETS[preset].get("argv", [None])[0] else None
     directory = loaded.settings.data_dir / "agents" / name
-    credential = None if known is None else _credential(agent, known, directory)
+    credential = None
+    if known is not None:
+        credential = _credential(agent, known, directory) or _of_providers(name, loaded)
     return AgentStatus(
         name,
         preset,
@@ -61,7 +64,7 @@ def _status(
         _version(path) if versions and path is not None else None,
         None if known is None else credential is not None,
         credential,
-        tuple(_users(name, loaded)),
+        tuple(_rows(name, loaded)),
     )
 
 
@@ -70,7 +73,8 @@ def _credential(agent: Agent, known: Mapping[str, Any], directory: Path) -> str 
     variables: Sequence[str] = known["variables"]
     for variable in variables:
         if variable in agent.secrets:
-            return variable if _resolves(agent, variable) else None
+            where = f"agents.{agent.name}.secrets.{variable}"
+            return variable if unresolved(agent.secrets[variable], where) is None else None
         if agent.variables.get(variable):
             return variable
         if variable in agent.environment and os.environ.get(variable):
@@ -79,17 +83,44 @@ def _credential(agent: Agent, known: Mapping[str, Any], directory: Path) -> str 
     return next((str(each) for each in files if each.is_file()), None)
 
 
-def _resolves(agent: Agent, variable: str) -> bool:
+def _of_providers(name: str, loaded: Loaded) -> str | None:
+    """The providers that give the agent its key, if each of its intents has one that can."""
+    providers = providers_from(loaded.tables)
+    found: dict[str, None] = {}
+    for row in _rows(name, loaded).values():
+        named = [providers[each] for each in row.get("providers", ()) if each in providers]
+        able = [each.name for each in named if _gives_key(each)]
+        if not able:
+            return None
+        found |= dict.fromkeys(able)
+    return f"provider {', '.join(found)}" if found else None
+
+
+def _gives_key(provider: Provider) -> bool:
+    """Whether an agent needs nothing else: with a personal account it signs in itself."""
+    return provider.account is not Account.PERSONAL and not key_problems(provider)
+
+
+def key_problems(provider: Provider) -> list[str]:
+    """Why secrets of a provider cannot be resolved here."""
+    where = f"providers.{provider.name}.secrets"
+    found = (unresolved(text, f"{where}.{name}") for name, text in provider.secrets.items())
+    return [each for each in found if each is not None]
+
+
+def unresolved(reference: str, where: str) -> str | None:
+    """Why a reference to a secret cannot be resolved; None if it can."""
     try:
-        return bool(resolve(agent.secrets[variable], f"agents.{agent.name}.secrets.{variable}"))
-    except (DetentError, OSError):
-        return False
+        resolve(reference, where)
+    except DetentError as error:
+        return error.message
+    return None
 
 
-def _users(name: str, loaded: Loaded) -> Iterator[str]:
-    for intent, row in intents_from(loaded.tables).items():
-        if row.get("agent") == name:
-            yield intent
+def _rows(name: str, loaded: Loaded) -> dict[str, Mapping[str, Any]]:
+    """The intents of an agent."""
+    found = intents_from(loaded.tables).items()
+    return {intent: row for intent, row in found if row.get("agent") == name}
 
 
 def _version(path: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from detent.app import configured_intents
 from detent.app.agent_config import agent_from
-from detent.cli.agent_status import agent_statuses, how_to_sign_in
+from detent.cli.agent_status import agent_statuses, how_to_sign_in, key_problems
 from detent.cli.finding import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
@@ -53,6 +53,7 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
         *variables(os.environ),
         *programs(loaded),
         *agents(loaded),
+        *providers(loaded),
         *extras(loaded),
         *reachable(loaded.settings),
     ]
@@ -102,6 +103,15 @@ def agents(loaded: Loaded) -> Iterator[Finding]:
             what = f"{each.name} is not signed in"
         remedy = how_to_sign_in(each, loaded.settings.data_dir)
         yield Finding("agents", each.signed_in, what, remedy)
+
+
+def providers(loaded: Loaded) -> Iterator[Finding]:
+    """Check that the keys of the providers can be read."""
+    for each in providers_from(loaded.tables).values():
+        problems = key_problems(each)
+        what = " ".join(problems) or f"{each.name} has what it needs"
+        remedy = "Set it for the worker, which resolves it when a run starts."
+        yield Finding("providers", not problems, what, remedy)
 
 
 def _started(row: Mapping[str, Any], agents: Mapping[str, Any]) -> Iterator[str]:

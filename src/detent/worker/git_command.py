@@ -9,11 +9,13 @@ from pathlib import Path
 
 from detent.app.failures import Failure
 from detent.kernel.retry import FailureClass
+from detent.settings import Settings
 from detent.worker.program_priority import ProgramPriority
 
 GIT_S = 120.0
-#: How much lower the priority of git is than that of the worker: twenty runs may start together.
-NICE = 10
+#: How much lower the priority of git is than that of the worker: twenty runs may start together. It
+#: is that of programs: below them, git would reach its time limit while agents use the CPU.
+NICE = Settings().worker_nice
 #: Maps a program's argv to the argv that starts it in the sandbox.
 Within = Callable[[Sequence[str]], list[str]]
 #: What a repository could make git run on our behalf: hooks, monitors, programs for signatures.

@@ -28,10 +28,15 @@ PODMAN = "podman"
 EMPTY = tuple(
     each for each in ("/tmp", "/run") if Path(each).is_dir() and not Path(each).is_symlink()
 )
+#: Settings of the kernel. Root may write to them without any capability, for example to
+#: kernel.core_pattern, a program that the kernel starts outside the sandbox. bubblewrap leaves them
+#: writable: it checks the access to the directories, which is refused, and not to the files.
+KERNEL_SETTINGS = tuple(f"/proc/{each}" for each in ("sys", "sysrq-trigger", "irq", "bus", "fs"))
 #: Namespaces of its own, no capability of ours, and devices that every program expects.
 ALONE = (
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"),
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    *(word for each in KERNEL_SETTINGS for word in ("--ro-bind-try", each, each)),
 )
 #: Files in memory, besides those of `EMPTY`.
 SHARED_MEMORY = "/dev/shm"

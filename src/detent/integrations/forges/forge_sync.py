@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from detent import views
-from detent.errors import Invalid, Refused
+from detent.errors import Invalid, NotFound, Refused, TooLarge
 from detent.integrations.forges.forge import Forge, ForgeRefused, NewRequest, PullRequest, Status
 from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.forge_task import BRANCH, ForgeTask, live_tasks, read_task
@@ -160,7 +160,8 @@ class ForgeSync:
             return
         try:
             self._sync(found)
-        except ForgeRefused as error:
+        except (ForgeRefused, Refused, Invalid, NotFound, TooLarge) as error:
+            # It concerns this task alone: the others go on.
             log.warning("%s: task %s: %s", self.forge.name, task_id, error)
             if found.state in ("draft", "pushed", *REVIEWED):
                 self._send(found, Sent("task_needs_person", str(error)))
@@ -178,7 +179,8 @@ class ForgeSync:
         if request is None:
             return
         comments = Comments(self.core, self.forge, found, request)
-        comments.take()
+        if request.state == "open":
+            comments.take()
         sent = self._event(found, found.pushed, request)
         if sent is not None:
             self._send(found, sent, request)

@@ -44,7 +44,7 @@ class Comments(NamedTuple):
                 self._add(comment_id, thread, diff)
             elif comment_id not in known:
                 continue
-            self._add_replies(comment_id, thread)
+            self._add_replies(comment_id, thread, known.get(comment_id))
             if thread.resolved and comment_id in known and known[comment_id].open:
                 command = rc.ResolveComment(self.found.task.id, comment_id)
                 self.core.engine.do(command, Caller(self.forge.name).actor)
@@ -88,10 +88,13 @@ class Comments(NamedTuple):
             where = f"lines {thread.start} to {thread.end}" if thread.end else "the whole file"
             return anchor, f"About {where} of {thread.file}: {text}"
 
-    def _add_replies(self, comment_id: str, thread: LineThread) -> None:
-        """Add the other comments of the thread; the engine does not repeat known ones."""
+    def _add_replies(self, comment_id: str, thread: LineThread, known: Thread | None) -> None:
+        """Add the other comments of the thread. A known one may have another author now: people
+        change the names of their accounts."""
+        replies = set() if known is None else {each.id for each in known.replies}
         for note in thread.notes[1:]:
-            if note.trusted and not is_own(note) and note.body.strip():
+            new = self._id(note) not in replies
+            if new and note.trusted and not is_own(note) and note.body.strip():
                 reply = rc.NewReply(comment_id, self._id(note), note.body[:LONGEST_TEXT])
                 command = rc.AddComments(self.found.task.id, replies=(reply,))
                 self.core.engine.do(command, self._actor(note))

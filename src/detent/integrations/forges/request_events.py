@@ -5,10 +5,9 @@ and in any order. A check, a verdict or a conflict counts only if it is about th
 task has pushed last; after the next push it is about an older one, so nothing is handled twice.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from detent.integrations.forges.forge import Check, PullRequest, Review
+from detent.integrations.forges.forge import Check, PullRequest
 
 #: The states in which a task waits for its pull request.
 REVIEWED = ("open", "approved")
@@ -127,24 +126,33 @@ def _conflict(request: PullRequest) -> Sent | None:
 
 def _approval(state: str, request: PullRequest) -> Sent | None:
     if state == "approved":
-        if is_approved(request.reviews):
-            return None
-        return Sent("task_needs_person", f"The approval of {request.url} was withdrawn.")
+        return None if is_approved(request) else Sent("task_needs_person", _not_approved(request))
     passed = all(each.state == "passed" for each in request.checks)
-    if is_approved(request.reviews) and passed and request.conflict is False:
+    if is_approved(request) and passed and request.conflict is False:
         return Sent("task_approved", f"{request.url} is approved.")
     return None
 
 
-def is_approved(reviews: Iterable[Review]) -> bool:
-    """Whether a person who may write to the repository has approved, and none asks for changes."""
-    verdicts = {each.verdict for each in reviews if each.trusted}
-    return "approved" in verdicts and "changes_requested" not in verdicts
+def is_approved(request: PullRequest) -> bool:
+    """Whether a person who may write to the repository has approved the last commit, and none asks
+    for changes. An approval of an older commit is not about what the agent has pushed since."""
+    verdicts = [each for each in request.reviews if each.trusted]
+    asked = any(each.verdict == "changes_requested" for each in verdicts)
+    return not asked and any(
+        each.verdict == "approved" and each.commit == request.head for each in verdicts
+    )
+
+
+def _not_approved(request: PullRequest) -> str:
+    """Why a request that was approved is not approved any more."""
+    if any(each.trusted and each.verdict == "approved" for each in request.reviews):
+        return f"{request.url} was approved before its last commit, {request.head[:12]}."
+    return f"The approval of {request.url} was withdrawn."
 
 
 def can_be_merged(state: str, pushed: Pushed, request: PullRequest) -> bool:
     """Whether it is approved, checked and without conflicts, at the commit that was pushed."""
-    ready = is_approved(request.reviews) and request.conflict is False
+    ready = is_approved(request) and request.conflict is False
     passed = all(each.state == "passed" for each in request.checks)
     same = request.head == pushed.commit
     return state == "approved" and request.state == "open" and ready and passed and same
