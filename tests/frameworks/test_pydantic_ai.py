@@ -165,6 +165,44 @@ def test_handlers_of_both_kinds_run_in_one_worker(tmp_path: Path, calls: Path) -
     assert len(calls.read_text().splitlines()) == len(scene.CALLS) * len(intents)
 
 
+def test_runs_of_an_agent_at_the_same_time_keep_their_results_in_a_replay() -> None:
+    """The run that starts first ends last; in the replay their calls end in the order of names."""
+    overtaken = asyncio.Event()
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        [asked] = messages[0].parts
+        city = str(asked.content)  # type: ignore[union-attr]
+        if len(messages) == 1:
+            if city == "Rome":
+                await overtaken.wait()
+            return calling("look", "the same id", city=city)
+        overtaken.set()
+        return saying(last_return(messages))
+
+    agent = Agent(FunctionModel(answer), name="a", capabilities=[DetentDurability()])
+    looked: list[str] = []
+
+    @agent.tool_plain
+    def look(city: str) -> str:
+        looked.append(city)
+        return f"saw {city}"
+
+    app = App()
+
+    @app.intent("work")
+    async def work(run: AsyncRun) -> list[str]:
+        with durable(run):
+            found = await asyncio.gather(*(agent.run(city) for city in ("Rome", "Oslo")))
+        await run.sleep(60)
+        return [each.output for each in found]
+
+    harness = Harness(app)
+    handle = harness.submit("work")
+    harness.drain(advance=True)
+    assert done(handle) == ["saw Rome", "saw Oslo"]
+    assert looked == ["Oslo", "Rome"]
+
+
 # ---- money -----------------------------------------------------------------------------------
 
 
