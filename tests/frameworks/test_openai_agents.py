@@ -1,6 +1,7 @@
 """Agents of the OpenAI Agents SDK in handlers: kills, approvals, budgets, streams, mistakes."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -29,6 +30,7 @@ class Counted(ScriptedModel):
 
     def __init__(self, *outputs: list[Any]) -> None:
         super().__init__()
+        self.model = "scripted-1"
         self.outputs, self.requests = outputs, 0
 
     async def get_response(
@@ -174,7 +176,9 @@ def test_the_price_counts_against_the_budget() -> None:
     assert model.requests == 2
     with harness.store.read() as view:
         (run,) = view.runs([handle.job().run_id or ""])
+        charged = [each for each in view.events(0, 1_000) if each.name == "run_charged"]
     assert (run.cost, run.tokens_in, run.tokens_out) == (1_200_000, 200, 14)
+    assert {json.loads(each.data)["model"] for each in charged} == {"scripted-1"}
 
 
 # ---- streams, MCP, traces --------------------------------------------------------------------

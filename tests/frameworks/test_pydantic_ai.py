@@ -1,6 +1,7 @@
 """Agents of Pydantic AI in handlers: durable steps, approvals, budgets, streams, MCP, mistakes."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from decimal import Decimal
@@ -236,6 +237,9 @@ def test_usage_is_charged_and_a_spent_budget_stops_the_agent() -> None:
     assert spent(harness, handle) == (1_200_000, "budget_exceeded")
     assert "the budget of the task is spent" in error_of(handle)
     assert harness.events(handle.job_id).count("run_charged") == 2
+    with harness.store.read() as view:
+        charged = [each for each in view.events(0, 1_000) if each.name == "run_charged"]
+    assert {json.loads(each.data)["model"] for each in charged} == {"function:answer:"}
 
 
 def test_an_agent_whose_budget_is_raised_goes_on() -> None:

@@ -238,7 +238,7 @@ def _conversation(model_id: str | None, messages: Sequence[ModelMessage]) -> Ite
 
 
 def _price(payload: Any) -> Charge:
-    """The cost and the tokens of a model's response; the cost is 0 if its price is unknown."""
+    """The cost, tokens and model of a response; the cost is 0 if the price is unknown."""
     response: ModelResponse = JSON_CODEC.load(ModelResponse, payload)
     usage = response.usage
     cost: object = usage.cost
@@ -247,7 +247,8 @@ def _price(payload: Any) -> Charge:
             cost = response.cost().total_price
         except (AssertionError, LookupError, ValueError):
             cost = 0
-    return Charge(cost_from(str(cost), "cost"), usage.input_tokens, usage.output_tokens)
+    tokens = usage.input_tokens, usage.output_tokens
+    return Charge(cost_from(str(cost), "cost"), *tokens, response.model_name)
 
 
 def _context(cache_key: tuple[object, ...]) -> RunContext[Any] | None:
