@@ -47,6 +47,7 @@ from detent.operations.lifecycles import save_lifecycles
 from detent.operations.limits import save_limits
 from detent.operations.opener import open_core as open_core
 from detent.operations.process_registry import ProcessRegistration
+from detent.optional_package import optional_package
 from detent.settings import Settings
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
@@ -195,14 +196,8 @@ def _no_slack(error: ModuleNotFoundError) -> Misconfigured:
 
 def _traces(core: Core) -> Component:
     """The exporter of traces; its library is optional and slow to import."""
-    try:
+    with optional_package("opentelemetry-sdk", "1.45", extra="otel"):
         from detent.integrations.telemetry.traces import Traces
-    except ModuleNotFoundError as error:
-        raise Misconfigured(
-            f"traces.enabled is set, but the package {error.name} is not installed.",
-            setting="traces.enabled",
-            hint="Install it with: pip install 'detent[otel]'",
-        ) from None
     return Traces(core, process_name())
 
 
@@ -232,12 +227,10 @@ def duties(settings: Settings) -> list[Duty]:
 def mcp_tools(body_limit: int) -> McpServer:
     """The MCP server; its library is optional and slow to import, so it is loaded when used."""
     try:
-        from detent.integrations.mcp.mcp_server import HttpTools
-    except ModuleNotFoundError as error:
-        raise NotFound(
-            f"MCP is not available: the package {error.name} is not installed.",
-            hint="Install it with: pip install 'detent[mcp]'",
-        ) from None
+        with optional_package("mcp", "2.3", extra="mcp"):
+            from detent.integrations.mcp.mcp_server import HttpTools
+    except Misconfigured as error:
+        raise NotFound(f"MCP is not available: {error.message}", hint=error.hint) from None
     return HttpTools(body_limit)
 
 

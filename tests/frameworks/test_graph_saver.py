@@ -119,6 +119,7 @@ def test_a_thread_of_a_job_is_deleted_with_the_job() -> None:
     def work(run: Run) -> None:
         with fenced_by(run):
             put(saver, run.job_id, text="own")
+            put(saver, f"{run.job_id}/2", text="of the second graph")
             put(saver, "conversation", text="shared")
 
     harness = Harness(app)
@@ -127,7 +128,7 @@ def test_a_thread_of_a_job_is_deleted_with_the_job() -> None:
     core = app.installation()
     assert retention_sweep.run(core) == 0
     harness.engine.do(c.DeleteJob(handle.job_id, "done"), c.Actor("person"))
-    assert retention_sweep.run(core) == 1
+    assert retention_sweep.run(core) == 2
     assert {each.config["configurable"]["thread_id"] for each in saver.list(None)} == {
         "conversation"
     }

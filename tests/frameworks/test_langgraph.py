@@ -1,5 +1,6 @@
 """Graphs of LangGraph in handlers: kills, questions, threads, mistakes."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
-from detent import App, Run
+from detent import App, AsyncRun, Run
 from detent.app.handle import Handle
-from detent.integrations.langgraph import DetentSaver, run_graph
+from detent.integrations.langgraph import DetentSaver, arun_graph, run_graph
 from detent.testing import Harness
 from tests.frameworks import langgraph_report as scene
 from tests.frameworks.kills import check, kill_everywhere
@@ -105,6 +106,99 @@ def test_a_thread_can_belong_to_several_jobs() -> None:
     second = harness.submit("count")
     harness.drain(advance=True)
     assert (done(first), done(second)) == (5, 6)
+
+
+def test_each_call_of_a_handler_has_its_own_thread() -> None:
+    app = App()
+    graph, noted = counted(app), []
+
+    @app.intent("count")
+    def count(run: Run) -> list[int]:
+        totals = [run_graph(run, graph, {"count": each})["count"] for each in (4, 20, 6)]
+        noted.append(totals)
+        run.sleep(60)
+        return totals
+
+    harness = Harness(app)
+    handle = harness.submit("count")
+    harness.drain()
+    handle.answer(5)
+    harness.drain(advance=True)
+    assert done(handle) == [5, 25, 7]
+    assert noted == [[5, 25, 7]] * 2
+
+
+def test_calls_at_the_same_time_have_their_own_threads() -> None:
+    app = App()
+    graph = counted(app)
+
+    @app.intent("count")
+    async def count(run: AsyncRun) -> list[int]:
+        calls = [arun_graph(run, graph, {"count": each}) for each in (4, 6)]
+        states = await asyncio.gather(*calls)
+        await run.sleep(60)
+        return [each["count"] for each in states]
+
+    harness = Harness(app)
+    handle = harness.submit("count")
+    harness.drain(advance=True)
+    assert done(handle) == [5, 7]
+
+
+def on_shared_thread(app: App) -> Harness:
+    """The intent `count` runs its graph on a thread that all its jobs use, and waits afterwards."""
+    graph = counted(app)
+
+    @app.intent("count")
+    def count(run: Run, start: int) -> int:
+        config: Any = {"configurable": {"thread_id": "shared"}}
+        total: int = run_graph(run, graph, {"count": start}, config)["count"]
+        run.wait_for("finish", name=f"wait-{start}")
+        return total
+
+    return Harness(app)
+
+
+def test_a_replay_returns_what_the_call_returned_although_others_used_the_thread() -> None:
+    harness = on_shared_thread(App())
+    first = harness.submit("count", {"start": 1})
+    harness.drain()
+    second = harness.submit("count", {"start": 5})
+    harness.drain()
+    for handle in (first, second):
+        handle.signal("finish")
+    harness.drain()
+    assert (done(first), done(second)) == (2, 6)
+
+
+def test_a_thread_whose_graph_waits_for_an_answer_is_not_given_to_another_job() -> None:
+    harness = on_shared_thread(App())
+    first = harness.submit("count", {"start": 10})
+    harness.drain()
+    second = harness.submit("count", {"start": 1})
+    harness.drain()
+    assert second.state() == "retrying"
+    with harness.store.read() as view:
+        (run,) = view.runs([second.job().run_id or ""])
+    assert f"the thread 'shared' is used by job {first.job_id}" in str(run.error)
+    first.answer(5)
+    harness.drain(advance=True)
+    for handle in (first, second):
+        handle.signal("finish")
+    harness.drain()
+    assert (done(first), done(second)) == (15, 2)
+
+
+def test_the_thread_of_a_cancelled_job_is_free() -> None:
+    harness = on_shared_thread(App())
+    first = harness.submit("count", {"start": 10})
+    harness.drain()
+    first.cancel()
+    second = harness.submit("count", {"start": 1})
+    harness.drain()
+    second.signal("finish")
+    harness.drain()
+    assert done(second) == 2
 
 
 def test_any_value_of_an_interrupt_is_shown() -> None:

@@ -1,5 +1,7 @@
 """Agents of the OpenAI Agents SDK in handlers: kills, approvals, budgets, streams, mistakes."""
 
+import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -28,6 +30,7 @@ class Counted(ScriptedModel):
 
     def __init__(self, *outputs: list[Any]) -> None:
         super().__init__()
+        self.model = "scripted-1"
         self.outputs, self.requests = outputs, 0
 
     async def get_response(
@@ -107,6 +110,52 @@ def test_handlers_of_both_kinds_run_in_one_worker(tmp_path: Path, calls: Path) -
             assert [each.result(timeout=60) for each in handles] == [scene.RESULT] * 4
 
 
+class Overtaken(ScriptedModel):
+    """Answers with the city that it is asked about: Rome waits for the second request of Oslo."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overtaken = asyncio.Event()
+
+    async def get_response(
+        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
+    ) -> ModelResponse:
+        city, outputs = input[0]["content"], [each["output"] for each in input if "output" in each]
+        if outputs:
+            self.overtaken.set()
+            return ModelResponse([assistant_message(outputs[0])], USAGE, None)
+        if city == "Rome":
+            await self.overtaken.wait()
+        call = function_call("look", {"city": city}, call_id="the same id")
+        return ModelResponse([call], USAGE, None)
+
+
+def test_runs_of_an_agent_at_the_same_time_keep_their_results_in_a_replay() -> None:
+    """The run that starts first ends last; in the replay their calls end in the order of names."""
+    looked: list[str] = []
+
+    @function_tool
+    def look(city: str) -> str:
+        """Look."""
+        looked.append(city)
+        return f"saw {city}"
+
+    agent = Agent(name="a", model=Overtaken(), tools=[look])
+    app = App()
+
+    @app.intent("work")
+    async def work(run: AsyncRun) -> list[str]:
+        found = await asyncio.gather(*(run_agent(run, agent, each) for each in ("Rome", "Oslo")))
+        await run.sleep(60)
+        return [str(each.final_output) for each in found]
+
+    harness = Harness(app)
+    handle = harness.submit("work")
+    harness.drain(advance=True)
+    assert done(handle) == ["saw Rome", "saw Oslo"]
+    assert looked == ["Oslo", "Rome"]
+
+
 def test_the_price_counts_against_the_budget() -> None:
     model = Counted(
         [function_call("look", "{}", call_id="c1")],
@@ -127,7 +176,9 @@ def test_the_price_counts_against_the_budget() -> None:
     assert model.requests == 2
     with harness.store.read() as view:
         (run,) = view.runs([handle.job().run_id or ""])
+        charged = [each for each in view.events(0, 1_000) if each.name == "run_charged"]
     assert (run.cost, run.tokens_in, run.tokens_out) == (1_200_000, 200, 14)
+    assert {json.loads(each.data)["model"] for each in charged} == {"scripted-1"}
 
 
 # ---- streams, MCP, traces --------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Agents of Pydantic AI in handlers: durable steps, approvals, budgets, streams, MCP, mistakes."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from decimal import Decimal
@@ -165,6 +166,44 @@ def test_handlers_of_both_kinds_run_in_one_worker(tmp_path: Path, calls: Path) -
     assert len(calls.read_text().splitlines()) == len(scene.CALLS) * len(intents)
 
 
+def test_runs_of_an_agent_at_the_same_time_keep_their_results_in_a_replay() -> None:
+    """The run that starts first ends last; in the replay their calls end in the order of names."""
+    overtaken = asyncio.Event()
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        [asked] = messages[0].parts
+        city = str(asked.content)  # type: ignore[union-attr]
+        if len(messages) == 1:
+            if city == "Rome":
+                await overtaken.wait()
+            return calling("look", "the same id", city=city)
+        overtaken.set()
+        return saying(last_return(messages))
+
+    agent = Agent(FunctionModel(answer), name="a", capabilities=[DetentDurability()])
+    looked: list[str] = []
+
+    @agent.tool_plain
+    def look(city: str) -> str:
+        looked.append(city)
+        return f"saw {city}"
+
+    app = App()
+
+    @app.intent("work")
+    async def work(run: AsyncRun) -> list[str]:
+        with durable(run):
+            found = await asyncio.gather(*(agent.run(city) for city in ("Rome", "Oslo")))
+        await run.sleep(60)
+        return [each.output for each in found]
+
+    harness = Harness(app)
+    handle = harness.submit("work")
+    harness.drain(advance=True)
+    assert done(handle) == ["saw Rome", "saw Oslo"]
+    assert looked == ["Oslo", "Rome"]
+
+
 # ---- money -----------------------------------------------------------------------------------
 
 
@@ -198,6 +237,9 @@ def test_usage_is_charged_and_a_spent_budget_stops_the_agent() -> None:
     assert spent(harness, handle) == (1_200_000, "budget_exceeded")
     assert "the budget of the task is spent" in error_of(handle)
     assert harness.events(handle.job_id).count("run_charged") == 2
+    with harness.store.read() as view:
+        charged = [each for each in view.events(0, 1_000) if each.name == "run_charged"]
+    assert {json.loads(each.data)["model"] for each in charged} == {"function:answer:"}
 
 
 def test_an_agent_whose_budget_is_raised_goes_on() -> None:

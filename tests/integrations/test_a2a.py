@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils import errors
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from detent.gateway.a2a_routes import A2aClient
 from detent.gateway.server import Server
 from detent.integrations.a2a.a2a_notifications import is_over
-from detent.integrations.a2a.a2a_server import A2aServer
+from detent.integrations.a2a.a2a_server import A2aServer, list_tasks
 from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
+from detent.kernel.state_mapping import A2aState
 from detent.operations.registry import Scope
 from detent.operations.webhooks import Webhook, webhooks
 from tests.docs.pages import ROOT, blocks, imported
@@ -187,6 +189,61 @@ async def test_tasks_are_listed_by_page_context_and_status(gateway: Installation
         assert list(none.tasks) == []
 
 
+def outcome(name: str, mapped: A2aState, **fields: Any) -> dict[str, Any]:
+    common = {"id": name, "tags": ["a2a"], "intent": "buy", "state": "blocked", "version": 1}
+    empty = {"questions": [], "evidence": [], "ending": None, "progress": None, "note": None}
+    state = {"elsewhere": {"a2a": mapped.value}, "state_at": "2026-01-01T00:00:00Z"}
+    return {**common, **empty, **state, "blocked_by": "budget", **fields}
+
+
+async def test_tasks_are_listed_by_the_status_that_they_show() -> None:
+    """A task that waits for a person without a question is shown, and listed, as working."""
+    question = {"key": "q@1", "name": "q", "text": "Buy it?", "options": []}
+    rows = [
+        outcome("budget", A2aState.INPUT_REQUIRED),
+        outcome("question", A2aState.INPUT_REQUIRED, questions=[question]),
+        outcome("permission", A2aState.WORKING, questions=[question]),
+    ]
+
+    async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
+        if operation == "list_tasks":
+            return {"items": rows}
+        return next(each for each in rows if each["id"] == arguments["task_id"])
+
+    client = A2aClient(ask, "ada", "http://127.0.0.1", anyio.Event())
+    for status, names in {
+        "WORKING": ["budget"],
+        "INPUT_REQUIRED": ["question", "permission"],
+        "REJECTED": [],
+    }.items():
+        found = await list_tasks(client, {"status": f"TASK_STATE_{status}"})
+        assert [each["id"] for each in found["tasks"]] == names
+        assert {state(each) for each in found["tasks"]} <= {status.lower()}
+
+
+async def test_tasks_are_listed_from_a_time_and_from_the_place_of_a_page(
+    gateway: Installation,
+) -> None:
+    async with connected(gateway.url, gateway.token_for(*ALL), polling=True) as client:
+        names = [f"{each}.txt" for each in "abc"]
+        made = [(await sent(client, "confirm_delete", {"filename": each}))["id"] for each in names]
+        for each in made:
+            await ended(client, each, "input_required")
+        wanted = pb.ListTasksRequest(status=pb.TASK_STATE_INPUT_REQUIRED, page_size=1)
+        page = await client.list_tasks(wanted)
+        assert [each.id for each in page.tasks] == made[2:]
+        await sent(client, None, "yes", taskId=made[2])  # it leaves the list between two pages
+        finished = await ended(client, made[2])
+        wanted.page_token = page.next_page_token
+        assert [each.id for each in (await client.list_tasks(wanted)).tasks] == [made[1]]
+        late = ParseDict(
+            {"statusTimestampAfter": finished["status"]["timestamp"]}, pb.ListTasksRequest()
+        )
+        assert [each.id for each in (await client.list_tasks(late)).tasks] == [made[2]]
+        with pytest.raises(errors.InvalidParamsError, match="first page"):
+            await client.list_tasks(pb.ListTasksRequest(page_token="of another list"))
+
+
 # ---- streams ---------------------------------------------------------------------------------
 
 
@@ -320,6 +377,16 @@ BAD: dict[str, tuple[Any, str | None, int]] = {
     "no skill": ({**SEND, "params": {"message": TEXT}}, "1.0", -32602),
     "a file": ({**SEND, "params": {"message": {**FILE, **GREET}}}, "1.0", -32005),
     "no id": ({**SEND, "params": {"message": {**TEXT, "messageId": "", **GREET}}}, "1.0", -32602),
+    "an unknown status": (
+        {**SEND, "method": "ListTasks", "params": {"status": "TASK_STATE_LOST"}},
+        "1.0",
+        -32602,
+    ),
+    "no time": (
+        {**SEND, "method": "ListTasks", "params": {"statusTimestampAfter": "yesterday"}},
+        "1.0",
+        -32602,
+    ),
     "no part": ({**SEND, "params": {"message": {**TEXT, "parts": [], **GREET}}}, "1.0", -32602),
 }
 

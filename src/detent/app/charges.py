@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 
 class Charge(NamedTuple):
-    """The cost of a call in micro-dollars, and its tokens."""
+    """The cost of a call in micro-dollars, its tokens, and the language model that it used."""
 
     cost: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    model: str | None = None
 
 
 class Charges:
@@ -20,8 +21,14 @@ class Charges:
         self.reserved: int | None = 0
 
     def add(self, charge: Charge) -> Charge:
-        """Add a charge and return the total."""
-        self.total = Charge(*(old + new for old, new in zip(self.total, charge, strict=True)))
+        """Add a charge and return the total, with the model of this charge."""
+        cost, tokens_in, tokens_out, _ = self.total
+        self.total = Charge(
+            cost + charge.cost,
+            tokens_in + charge.tokens_in,
+            tokens_out + charge.tokens_out,
+            charge.model,
+        )
         return self.total
 
     @property

@@ -46,7 +46,7 @@ def _reserve(journal: Journal) -> Operation[None]:
 
 
 def _charge(journal: Journal, charge: Charge) -> Operation[None]:
-    if any(charge):
+    if charge.cost or charge.tokens_in or charge.tokens_out:
         total = journal.charges.add(charge)
         yield from journal.execute(c.ChargeRun(journal.grant, journal.run.run_id, *total))
 

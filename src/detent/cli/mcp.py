@@ -9,7 +9,8 @@ import click
 
 from detent.cli.connection import Connection, connect
 from detent.cli.target import Target, current_target
-from detent.errors import Forbidden, Misconfigured
+from detent.errors import Forbidden
+from detent.optional_package import optional_package
 
 #: The scopes without --scope: an agent cannot accept or cancel work.
 DEFAULT_SCOPES = ("read", "submit")
@@ -36,19 +37,14 @@ def mcp(scopes: tuple[str, ...]) -> None:
 
 
 def _import_server() -> Any:
-    """Import the MCP server; a missing extra is reported before anything is started."""
-    try:
-        import anyio
+    """Import the MCP server; a missing package is reported before anything is started."""
+    import anyio
 
-        from detent.integrations.mcp.mcp_server import serve_stdio
-        from detent.integrations.mcp.mcp_tools import McpClient
-    except ModuleNotFoundError as error:
-        raise Misconfigured(
-            f"The MCP server is not installed: the package {error.name} is missing.",
-            setting="the extra mcp",
-            hint="Install it with: pip install 'detent[mcp]'",
-        ) from None
+    from detent.integrations.mcp.mcp_tools import McpClient
     from detent.operations.registry import Scope
+
+    with optional_package("mcp", "2.3", extra="mcp"):
+        from detent.integrations.mcp.mcp_server import serve_stdio
 
     def serve(connection: Connection, scopes: frozenset[str]) -> None:
         async def call(operation: str, arguments: Mapping[str, Any]) -> Any:

@@ -10,22 +10,31 @@ from functools import partial
 from typing import Any
 
 import anyio.to_thread
-from mcp import types
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.extension import Extension, MethodBinding, ToolBinding
 
 from detent.app.app import App
 from detent.app.arguments import RUN
 from detent.app.handlers import FunctionHandler
 from detent.app.intent import Intent
 from detent.errors import DetentError
-from detent.integrations.mcp.mcp_task_methods import LIFECYCLE, TASKS, IntentTools, TaskMethods
 from detent.integrations.mcp.mcp_tools import McpClient
 from detent.operations import intake, registry
 from detent.operations.registry import Caller, Scope
+from detent.optional_package import optional_package
 from detent.submission.command import submit_task
 from detent.submission.offered_intents import DESCRIPTION, offered_intents
+
+with optional_package("mcp", "2.3", extra="mcp"):
+    from mcp import types
+    from mcp.server.auth.middleware.auth_context import get_access_token
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.extension import Extension, MethodBinding, ToolBinding
+
+    from detent.integrations.mcp.mcp_task_methods import (
+        LIFECYCLE,
+        TASKS,
+        IntentTools,
+        TaskMethods,
+    )
 
 #: What a client of the server may do with its own tasks.
 SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.REVIEW})

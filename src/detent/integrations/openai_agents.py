@@ -14,6 +14,7 @@ from detent.app.run_context import Run
 from detent.integrations.frameworks.agents_model import DurableModel, DurableModelProvider, Price
 from detent.integrations.frameworks.agents_session import DurableSession
 from detent.integrations.frameworks.approval import ask_approval
+from detent.integrations.frameworks.step_names import next_prefix
 from detent.optional_package import optional_package
 
 with optional_package("openai-agents", "0.24", extra="openai-agents"):
@@ -59,11 +60,12 @@ async def run_agent(
       sends them to OpenAI.
     - `options`: `context`, `max_turns`, `hooks` and so on, as for `Runner.run`.
     """
-    durable = _DurableAgents(awaitable(run), agent.name, price)
+    awaited = awaitable(run)
+    durable = _DurableAgents(awaited, next_prefix(awaited, agent.name), price)
     config = durable.config(run_config or RunConfig(), tracing=tracing)
     options["run_config"] = config
     if session is not None:
-        options["session"] = DurableSession(session, durable.run, agent.name)
+        options["session"] = DurableSession(session, awaited, durable.name)
     starting = durable.agent(agent)
     result = await _execute(starting, given, on_event, options)
     while result.interruptions:

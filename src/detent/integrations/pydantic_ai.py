@@ -17,6 +17,7 @@ from detent.app.run_context import Run
 from detent.errors import Invalid
 from detent.integrations.frameworks.approval import ask_approval, ask_result
 from detent.integrations.frameworks.recorded_request import recorded_request
+from detent.integrations.frameworks.step_names import next_prefix
 from detent.kernel.budget import cost_from
 from detent.optional_package import optional_package
 
@@ -45,13 +46,36 @@ with optional_package("pydantic-ai-slim", "2.66", extra="pydantic-ai"):
 
 #: The key of a tool's metadata; `{"detent": False}` calls the tool outside a durable step.
 METADATA = "detent"
-_current: ContextVar[AsyncRun | None] = ContextVar("detent_pydantic_ai_run", default=None)
+
+
+class _Block:
+    """A `durable` block: its run, and the prefixes of step names by the ids of agent runs."""
+
+    def __init__(self, run: AsyncRun) -> None:
+        self.run = run
+        self._prefixes: dict[str, str] = {}
+
+    def start(self, agent: str) -> str:
+        """The id of the next run of an agent, which is the same in every execution."""
+        prefix = next_prefix(self.run, agent)
+        ident = f"{self.run.job_id}/{prefix}"
+        self._prefixes[ident] = prefix
+        return ident
+
+    def prefix(self, agent: str, agent_run: str) -> str:
+        """The prefix of an agent run; a run with an id of the caller starts with its first call."""
+        if agent_run not in self._prefixes:
+            self._prefixes[agent_run] = next_prefix(self.run, agent)
+        return self._prefixes[agent_run]
+
+
+_current: ContextVar[_Block | None] = ContextVar("detent_pydantic_ai_run", default=None)
 
 
 @contextmanager
 def durable(run: Run | AsyncRun) -> Iterator[None]:
     """Record what agents with `DetentDurability` do in this block as durable steps of the run."""
-    token = _current.set(awaitable(run))
+    token = _current.set(_Block(awaitable(run)))
     try:
         yield
     finally:
@@ -131,8 +155,8 @@ class DetentDurability(BaseDurabilityCapability[AgentDepsT]):
 
     def get_default_run_id(self) -> str | None:
         """An id that is the same in every execution of the handler."""
-        run = _current.get()
-        return None if run is None else f"{run.job_id}/{run.numbered(self.name)}"
+        block = _current.get()
+        return None if block is None else block.start(self.name)
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """An id that is the same in every execution of the handler."""
@@ -142,19 +166,20 @@ class DetentDurability(BaseDurabilityCapability[AgentDepsT]):
         self, ctx: RunContext[AgentDepsT], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Ask a person about each call that needs an approval or an external result."""
-        run = _current.get()
-        if run is None:
+        block = _current.get()
+        if block is None:
             return await super().handle_deferred_tool_calls(ctx, requests=requests)
+        run, prefix = block.run, block.prefix(self.name, ctx.run_id or "")
         approvals: dict[str, bool | ToolDenied] = {}
         calls: dict[str, Any] = {}
         for call in requests.approvals:
-            name = run.numbered(f"{self.name}__approve:{call.tool_name}:{call.tool_call_id}")
+            name = run.numbered(f"{prefix}__approve:{call.tool_name}:{call.tool_call_id}")
             denied = await ask_approval(
                 run, name, self.name, call.tool_name, call.args_as_json_str()
             )
             approvals[call.tool_call_id] = True if denied is None else ToolDenied(denied)
         for call in requests.calls:
-            name = run.numbered(f"{self.name}__result:{call.tool_name}:{call.tool_call_id}")
+            name = run.numbered(f"{prefix}__result:{call.tool_name}:{call.tool_call_id}")
             calls[call.tool_call_id] = await ask_result(
                 run, name, self.name, call.tool_name, call.args_as_json_str()
             )
@@ -163,6 +188,10 @@ class DetentDurability(BaseDurabilityCapability[AgentDepsT]):
 
 class DetentOperationBackend(JournalCallableOperationBackend[None]):
     """Executes each operation of an agent as a durable step whose name ends with an ordinal."""
+
+    def __init__(self, agent_name: str, **options: Any) -> None:
+        super().__init__(agent_name=agent_name, **options)
+        self._agent_name = agent_name
 
     async def execute(
         self,
@@ -174,8 +203,12 @@ class DetentOperationBackend(JournalCallableOperationBackend[None]):
         config: None,  # noqa: ARG002 - a parameter of the base class
     ) -> object:
         """Execute the operation, or return what an earlier execution recorded."""
-        run = _current.get()
-        assert run is not None, "operations are executed in a durable block only"
+        block = _current.get()
+        assert block is not None, "operations are executed in a durable block only"
+        run, context = block.run, _context(cache_key)
+        if context is not None:
+            prefix = block.prefix(self._agent_name, context.run_id or "")
+            name = prefix + name.removeprefix(self._agent_name)
 
         async def call() -> Any:
             token = _current.set(None)  # an agent that a tool runs is a part of this step
@@ -192,7 +225,7 @@ class DetentOperationBackend(JournalCallableOperationBackend[None]):
             return await run.step(run.numbered(name), paid_call, run, call, _price)
         if isinstance(operation_id, ToolsetCallToolId | ToolsetValidateToolArgumentsId):
             # Calls of one response can run concurrently: their ids are in the recorded response.
-            name = f"{name}:{_tool_call_id(cache_key)}"
+            name = f"{name}:{'' if context is None else context.tool_call_id or ''}"
         return await run.step(run.numbered(name), call)
 
 
@@ -205,7 +238,7 @@ def _conversation(model_id: str | None, messages: Sequence[ModelMessage]) -> Ite
 
 
 def _price(payload: Any) -> Charge:
-    """The cost and the tokens of a model's response; the cost is 0 if its price is unknown."""
+    """The cost, tokens and model of a response; the cost is 0 if the price is unknown."""
     response: ModelResponse = JSON_CODEC.load(ModelResponse, payload)
     usage = response.usage
     cost: object = usage.cost
@@ -214,12 +247,13 @@ def _price(payload: Any) -> Charge:
             cost = response.cost().total_price
         except (AssertionError, LookupError, ValueError):
             cost = 0
-    return Charge(cost_from(str(cost), "cost"), usage.input_tokens, usage.output_tokens)
+    tokens = usage.input_tokens, usage.output_tokens
+    return Charge(cost_from(str(cost), "cost"), *tokens, response.model_name)
 
 
-def _tool_call_id(cache_key: tuple[object, ...]) -> str:
-    found = next((each for each in cache_key if isinstance(each, RunContext)), None)
-    return "" if found is None else found.tool_call_id or ""
+def _context(cache_key: tuple[object, ...]) -> RunContext[Any] | None:
+    """The context of the agent run that an operation belongs to."""
+    return next((each for each in cache_key if isinstance(each, RunContext)), None)
 
 
 def _tool_config(_: DurableOperationId, tool: object | None, __: str) -> Literal[False] | None:

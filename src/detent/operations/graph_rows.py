@@ -33,6 +33,16 @@ def prefix(*parts: str) -> str:
     return row_name(*parts) + "/"
 
 
+def thread_name(job_id: str, number: int) -> str:
+    """The thread of one of the graphs that a job runs: `JOB`, then `JOB/2` and so on."""
+    return job_id if number == 1 else f"{job_id}/{number}"
+
+
+def is_thread_of(job_id: str, thread: str) -> bool:
+    """Whether the thread belongs to the job."""
+    return thread.partition("/")[0] == job_id
+
+
 def delete_thread(thread: str, tx: WriteTransaction) -> None:
     """Delete everything of a thread."""
     for kind in DATA:

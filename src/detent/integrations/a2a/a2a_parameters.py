@@ -1,10 +1,24 @@
 """The parameters of the methods of A2A. Unknown fields are ignored, as the protocol requires."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from detent.integrations.a2a.a2a_messages import Message
+
+#: All states of the protocol; no task of detent is rejected or waits for authentication.
+Status = Literal[
+    "TASK_STATE_UNSPECIFIED",
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+]
 
 
 class Authentication(msgspec.Struct, rename="camel"):
@@ -56,7 +70,8 @@ class ListParams(msgspec.Struct, rename="camel", kw_only=True):
     """The parameters of `ListTasks`."""
 
     context_id: str | None = None
-    status: str | None = None
+    status: Status = "TASK_STATE_UNSPECIFIED"
     page_size: int = 50
     page_token: str | None = None
     include_artifacts: bool = False
+    status_timestamp_after: Annotated[datetime, msgspec.Meta(tz=True)] | None = None

@@ -6,7 +6,8 @@ any gateway answers. A client sees only the tasks that it created itself.
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
 
@@ -272,26 +273,47 @@ async def list_tasks(client: A2aClient, params: Any) -> Any:
     given = _read(ListParams, params)
     if not 1 <= given.page_size <= 100:
         raise A2aError(INVALID_PARAMS, "pageSize must be from 1 to 100.")
-    if given.status not in (None, "TASK_STATE_UNSPECIFIED", *A2aState):
-        raise A2aError(INVALID_PARAMS, f"status must be one of {', '.join(A2aState)}.")
     wanted = {"own": True, "tag": a2a.TAG, "limit": MAX_LISTED}
     rows = (await client.ask("list_tasks", wanted))["items"]
-    found = [each for each in rows if given.context_id in (None, "", a2a.context_of(each))]
-    if given.status not in (None, "TASK_STATE_UNSPECIFIED"):
-        found = [each for each in found if each["elsewhere"]["a2a"] == given.status]
-    names = [each["id"] for each in found]
-    start = names.index(given.page_token) + 1 if given.page_token in names else 0
-    page = names[start : start + given.page_size]
+    found = [each["id"] for each in rows if await _is_listed(client, given, each)]
+    # From the position in all tasks: the last one of a page may have another status by now.
+    start = _position_after(given.page_token, [each["id"] for each in rows])
+    rest = {each["id"] for each in rows[start:]}
+    left = [each for each in found if each in rest]
+    page = left[: given.page_size]
     tasks = [a2a.task(await _outcome(client, each), client.base) for each in page]
     if not given.include_artifacts:
         tasks = [{**each, "artifacts": []} for each in tasks]
-    more = start + len(page) < len(names)
     return {
         "tasks": tasks,
-        "nextPageToken": page[-1] if more else "",
+        "nextPageToken": page[-1] if len(page) < len(left) else "",
         "pageSize": given.page_size,
-        "totalSize": len(names),
+        "totalSize": len(found),
     }
+
+
+async def _is_listed(client: A2aClient, given: ListParams, row: Row) -> bool:
+    """Whether a task has the context, the status and the time that the client wants."""
+    if given.context_id not in (None, "", a2a.context_of(row)):
+        return False
+    after = given.status_timestamp_after
+    if after is not None and datetime.fromisoformat(row["state_at"]) < after:
+        return False
+    wanted, mapped = given.status, A2aState(row["elsewhere"]["a2a"])
+    if wanted == "TASK_STATE_UNSPECIFIED":
+        return True
+    if mapped in a2a.ENDED or wanted in a2a.ENDED:
+        return mapped == wanted
+    return a2a.state_of(await _outcome(client, row["id"])) == wanted
+
+
+def _position_after(token: str | None, names: Sequence[str]) -> int:
+    if not token:
+        return 0
+    if token not in names:
+        text = "pageToken is not that of a listed task: list the tasks from the first page again."
+        raise A2aError(INVALID_PARAMS, text)
+    return names.index(token) + 1
 
 
 async def cancel_task(client: A2aClient, params: Any) -> Any:

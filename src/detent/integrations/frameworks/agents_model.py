@@ -89,14 +89,16 @@ class DurableModel(Model):
     def _charge(self, payload: Any) -> Charge:
         response = RESPONSE.validate_python(payload)
         cost = 0 if self.price is None else cost_from(str(self.price(response)), "price")
-        return Charge(cost, response.usage.input_tokens, response.usage.output_tokens)
+        usage = response.usage
+        return Charge(cost, usage.input_tokens, usage.output_tokens, _model_name(self.model))
 
     def _charge_of_stream(self, payload: Any) -> Charge:
         found = payload["response"]
         usage = found.get("usage") or {}
-        return self._charge(
+        charge = self._charge(
             {"output": found["output"], "usage": usage, "response_id": found.get("id")}
         )
+        return charge._replace(model=found.get("model") or charge.model)
 
 
 class DurableModelProvider(ModelProvider):
@@ -112,6 +114,12 @@ class DurableModelProvider(ModelProvider):
     async def aclose(self) -> None:
         """Close the provider."""
         await self.provider.aclose()
+
+
+def _model_name(model: Model) -> str | None:
+    """The name of a model, which the models of the SDK have as an attribute."""
+    name = getattr(model, "model", None)
+    return name if isinstance(name, str) else None
 
 
 async def _ended(request: Awaitable[Any], events: "asyncio.Queue[Any]") -> Any:

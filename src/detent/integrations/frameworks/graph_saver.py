@@ -14,6 +14,7 @@ from detent.app.async_run_context import AsyncRun
 from detent.app.fenced_write import fenced_write
 from detent.app.run_context import Run
 from detent.errors import Invalid, TooLarge
+from detent.kernel.predicates import ENDED_JOB
 from detent.operations.graph_rows import (
     CHECKPOINT,
     TABLE,
@@ -21,6 +22,7 @@ from detent.operations.graph_rows import (
     VALUE,
     WRITE,
     delete_thread,
+    is_thread_of,
     prefix,
     row_name,
 )
@@ -149,6 +151,11 @@ class DetentSaver(BaseCheckpointSaver[int]):
             None if parent is None else place.config(parent),
             [(each["task"], each["channel"], self._load(each["value"])) for each in written],
         )
+
+    def has_ended(self, job_id: str) -> bool:
+        """Whether a job has ended, or does not exist."""
+        with self._app.installation().store.read() as view:
+            return all(job.state in ENDED_JOB for job, _ in view.jobs([job_id]))
 
     def resumptions(self, thread_id: str) -> int:
         """How many answers the interrupts of a thread have consumed."""
@@ -403,7 +410,7 @@ def _own(tx: WriteTransaction, thread: str) -> None:
     """Note a new thread, with the job whose run makes it."""
     name, run = row_name(THREAD, thread), _current.get()
     if name not in tx.rows_under(TABLE, name):
-        owner = None if run is None or thread != run.job_id else run.job_id
+        owner = None if run is None or not is_thread_of(run.job_id, thread) else run.job_id
         tx.put_rows(TABLE, {name: {"thread": thread, "job": owner}})
 
 
