@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.errors import Misconfigured
+from detent.suggestions import did_you_mean
 
 #: The default intents: `detent init` writes them, and `detent up` uses them without a file.
 STARTER: Mapping[str, Mapping[str, Any]] = {
@@ -25,16 +26,23 @@ def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     for name, intent in named.items():
         ways = [kind for kind in KINDS if kind in intent]
         if len(ways) != 1:
-            raise Misconfigured(
-                f"intents.{name} must have exactly one of {', '.join(KINDS)}.",
-                setting=f"intents.{name}",
-            )
+            raise _not_one_kind(name, intent)
         if "command" in intent and not _is_argv(intent["command"]):
             raise Misconfigured(
                 f'intents.{name}.command must be a list of strings, such as ["pytest", "-q"].',
                 setting=f"intents.{name}.command",
             )
     return dict(named)
+
+
+def _not_one_kind(name: str, intent: Mapping[str, Any]) -> Misconfigured:
+    """The error for an intent without a kind, perhaps a misspelled one, or with several."""
+    where = f"intents.{name}"
+    message = f"{where} must have exactly one of {', '.join(KINDS)}."
+    for key in intent:
+        if key not in KINDS and (meant := did_you_mean(key, KINDS)):
+            return Misconfigured(message, setting=where, hint=f"It has {where}.{key}. {meant[:-1]}")
+    return Misconfigured(message, setting=where)
 
 
 def agents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from detent.errors import Misconfigured
 from detent.settings import FILE_NAME, TABLES, Loaded, Settings, name
+from detent.suggestions import did_you_mean
 
 TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", tuple: "a list"}
 
@@ -77,26 +78,22 @@ def _read(file: Path) -> dict[str, Any]:
             )
         for key in document[section]:
             if f"{section}.{key}" not in known:
-                allowed = ", ".join(
-                    sorted(each for each in known if each.startswith(section + "."))
-                )
+                setting = f"{section}.{key}"
+                allowed = sorted(each for each in known if each.startswith(section + "."))
                 raise Misconfigured(
-                    f"{file}: there is no setting {section}.{key}.",
-                    setting=f"{section}.{key}",
-                    hint=f"Known settings: {allowed}.",
+                    f"{file}: there is no setting {setting}.",
+                    setting=setting,
+                    hint=f"{did_you_mean(setting, allowed)}Known settings: {', '.join(allowed)}.",
                 )
     return document
 
 
 def _unknown_section(file: Path, section: str) -> Misconfigured:
-    from difflib import get_close_matches  # imported late: commands start fast
-
     listed = sorted(_sections() | {*TABLES})
-    meant = [f"Did you mean {each}?" for each in get_close_matches(section, listed, 1)]
     return Misconfigured(
         f"{file}: there is no section {section}.",
         setting=section,
-        hint=" ".join([*meant, f"Known sections: {', '.join(listed)}."]),
+        hint=f"{did_you_mean(section, listed)}Known sections: {', '.join(listed)}.",
     )
 
 

@@ -15,6 +15,7 @@ from detent.app.failures import JobFailed
 from detent.app.handle import Handle
 from detent.app.run_context import Run
 from detent.errors import Invalid, Misconfigured, Refused, TooLarge
+from detent.intent_config import intents_from
 from detent.kernel import commands as c
 from detent.testing.harness import Harness
 
@@ -202,6 +203,9 @@ def test_a_handler_that_cannot_be_called_is_refused_at_import(function: Any, tex
     [
         ({"retry": {"retries": -1}}, "intent work: retry.retries must be"),
         ({"retry": {"tries": 1}}, "retry.tries is not known"),
+        ({"retry": 3}, "intent work: retry must be a table of names and values, not 3"),
+        ({"label_selector": "zone=eu"}, "label_selector must be a table"),
+        ({"avoid": 3}, "avoid must be a list"),
         ({"timeout_s": 0}, "timeout_s must be a number of seconds"),
         ({"timeout_s": True}, "timeout_s must be a number of seconds"),
         ({"timeout": 3}, "there is no option 'timeout'"),
@@ -294,6 +298,38 @@ def test_intents_of_a_configuration_are_commands_or_come_from_an_app(
     assert run_inline(app, "fix", None) == "fixed"
     with pytest.raises(Misconfigured, match="has no intent 'brew'"):
         App.from_config({"brew": {"app": "own_app:app"}})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"retry": 3}, "intent qa: retry must be a table"),
+        ({"run_timeout_ms": "5 s"}, "intent qa: run_timeout_ms must be a whole number"),
+        ({"environment": {"CI": "1"}}, "environment must be a list"),
+        ({"directory": 3}, "directory must be printable text"),
+        ({"secrets": "TOKEN"}, "secrets must be a table"),
+        ({"timeout": 5}, "intents.qa.timeout is not known"),
+    ],
+)
+def test_a_configured_intent_with_a_wrong_value_is_a_clear_error(
+    wrong: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(Misconfigured, match=text):
+        App.from_config({"qa": {"command": ["true"], **wrong}})
+
+
+def test_the_agent_of_a_configured_intent_is_a_name() -> None:
+    with pytest.raises(Misconfigured, match="intent fix: agent must be printable text"):
+        App.from_config({"fix": {"agent": ["claude"]}})
+
+
+def test_a_misspelled_key_of_a_configured_intent_is_recognised() -> None:
+    with pytest.raises(Misconfigured) as option:
+        App.from_config({"qa": {"command": ["true"], "timeout": 5}})
+    assert option.value.hint.startswith("Did you mean timeout_s? Known: ")
+    with pytest.raises(Misconfigured, match="exactly one of command, agent, app") as kind:
+        intents_from({"intents": {"qa": {"comand": ["true"]}}})
+    assert kind.value.hint == "It has intents.qa.comand. Did you mean command?"
 
 
 # ---- submitting ----------------------------------------------------------------------------

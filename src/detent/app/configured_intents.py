@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 from detent.app.agent_config import agent_from, check_reference
 from detent.app.handlers import AgentHandler, CommandHandler, checked_argv
 from detent.app.intent_options import OPTION_NAMES, PLAN, declared_options, registered_already
-from detent.app.program_options import PROGRAM_OPTIONS, ProgramOptions, program_options
+from detent.app.program_options import (
+    LONGEST,
+    PROGRAM_OPTIONS,
+    ProgramOptions,
+    program_options,
+)
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import KINDS
+from detent.kernel import document_fields
 from detent.submission.options import OPTIONS
 from detent.submission.prompt_template import DEFAULT_PROMPT, check_template
+from detent.suggestions import did_you_mean
 
 Table = Mapping[str, Any]
 
@@ -37,7 +44,11 @@ class Configured(NamedTuple):
 def command(argv: Any, options: Table) -> Configured:
     """A command with its own options and those of every intent."""
     own, rest = _split(options, COMMAND_OPTIONS)
-    for name, reference in own.get("secrets", {}).items():
+    if "environment" in own:
+        document_fields.texts(own["environment"], "environment", LONGEST)
+    if "directory" in own:
+        document_fields.text(own["directory"], "directory", LONGEST)
+    for name, reference in document_fields.table(own.get("secrets", {}), "secrets").items():
         check_reference(reference, f"secrets.{name}")
     program, rest = _program(rest)
     return Configured(CommandHandler(checked_argv(argv), **own, program=program), rest)
@@ -73,13 +84,16 @@ def from_row(name: str, row: Table, agents: Mapping[str, Table]) -> Configured |
         raise Misconfigured(
             f"intents.{name}.{unknown[0]} is not known",
             setting=f"intents.{name}.{unknown[0]}",
-            hint=f"Known: {', '.join(sorted(known))}.",
+            hint=f"{did_you_mean(unknown[0], known)}Known: {', '.join(sorted(known))}.",
         )
+    for key in OPTIONS.keys() & row.keys() - {*OPTION_NAMES}:
+        OPTIONS[key].check(row[key], f"intent {name}: {key}")
     options = {key: row[key] for key in row if key in {*OPTION_NAMES, *KEYS_OF_KIND[kind]}}
     if kind == "command":
         return command(row["command"], options)
     if kind == "agent":
-        return agent(name, row["agent"], options, agents)
+        named = document_fields.text(row["agent"], f"intent {name}: agent", LONGEST)
+        return agent(name, named, options, agents)
     return str(row["app"])
 
 

@@ -1,7 +1,7 @@
 """The declared options of an intent (task type): of an app's decorator, or of `[intents.NAME]`."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -77,11 +77,11 @@ def declare(
     """
     where = f"intent {name}"
     options: dict[str, Any] = {
-        "retry": dict(retry or {}),
+        "retry": _tabled(retry),
         "queue_timeout_ms": _ms(queue_timeout_s, f"{where}: queue_timeout_s"),
         "job_timeout_ms": _ms(job_timeout_s, f"{where}: job_timeout_s"),
         "capabilities_required": _listed(capabilities_required),
-        "label_selector": dict(label_selector or {}),
+        "label_selector": _tabled(label_selector),
         "avoid": _listed(avoid),
         "hold_resource_ms": _ms(hold_resource_s, f"{where}: hold_resource_s"),
         "acquire_timeout_ms": _ms(acquire_timeout_s, f"{where}: acquire_timeout_s"),
@@ -152,9 +152,14 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
         validate(document, f"{where}: plan")
 
 
-def _listed(given: Sequence[str]) -> Sequence[str]:
-    """A list. A text is returned as it is, and refused later as not a list."""
-    return given if isinstance(given, str) else list(given)
+def _listed(given: Any) -> Any:
+    """A list. A value of another kind is returned as it is, and refused later as not a list."""
+    return given if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+
+
+def _tabled(given: Any) -> Any:
+    """A table. A value of another kind is returned as it is, and refused later as not a table."""
+    return dict(given) if isinstance(given, Mapping) else given
 
 
 def _ms(seconds: float | None, where: str) -> int | None:
