@@ -103,12 +103,19 @@ def _check_done(path: Path, count: int) -> None:
 
 
 def await_done(url: str, token: str, until_s: float) -> None:
-    """Wait until no task is open; each look is a page of one row."""
-    for state in OPEN:
-        while json.loads(send(url, token, f"/api/tasks?state={state}&limit=1"))["items"]:
-            if time.perf_counter() > until_s:
-                raise TimeoutError(f"some tasks are still {state}")
-            time.sleep(POLL_S)
+    """Wait until no task is open.
+
+    A look at one state is a page of one row. A worker may hand a claimed task back, which is then
+    in an earlier state again, so that the count of all open tasks decides.
+    """
+    while True:
+        for state in OPEN:
+            while json.loads(send(url, token, f"/api/tasks?state={state}&limit=1"))["items"]:
+                if time.perf_counter() > until_s:
+                    raise TimeoutError(f"some tasks are still {state}")
+                time.sleep(POLL_S)
+        if json.loads(send(url, token, "/api/counts"))["active"] == 0:
+            return
 
 
 def send(url: str, token: str, path: str, body: bytes | None = None) -> Any:
