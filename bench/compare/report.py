@@ -115,10 +115,12 @@ def markdown(document: Row, table: str) -> Iterator[str]:
 
 def settings(document: Row) -> Iterator[str]:
     """Versions and settings, and the tools that could not be tried."""
-    yield "| | version | settings | key of a submission | documentation of the settings |"
+    yield "| | version | settings | key | source |"
     yield "|---|---|---|---|---|"
     for each in document["systems"]:
-        cells = (each["name"], each["version"], each["settings"], each["key"], each["source"])
+        link = f"[settings]({each['source'].replace('docs/', '../')})"
+        version = each["version"] or f"detent {document['machine']['detent']}"
+        cells = (each["name"], version, each["settings"], each["key"], link)
         yield f"| {' | '.join(cell or '–' for cell in cells)} |"
     yield ""
     failed = list(_failures(document))

@@ -63,8 +63,9 @@ class Client:
 
     def send(self, *call: str) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(call) + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # `receive` says why the process has ended
+            self._process.stdin.write(json.dumps(call) + "\n")
+            self._process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
         try:

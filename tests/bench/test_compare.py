@@ -1,5 +1,7 @@
 """The comparison: it finds fault with an unfenced queue and none with detent, and reports both."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,18 @@ def test_a_tool_whose_worker_cannot_start_has_the_reason(
     assert not found["trials"]
     with pytest.raises(Missing):
         trials.killed(system, takeover_s=1)
+
+
+def test_a_client_that_has_ended_has_the_reason(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("no such broker\n", encoding="utf-8")
+    pipe, ended = subprocess.PIPE, [sys.executable, "-c", ""]
+    with subprocess.Popen(ended, stdin=pipe, stdout=pipe, text=True) as process:
+        process.wait()
+        client = scene.Client(process, log)
+        with pytest.raises(Missing, match="no such broker"):
+            client.call("state")
+        client.close()
 
 
 # ---- the report ---------------------------------------------------------------------------------
