@@ -113,7 +113,12 @@ def test_an_issue_that_a_quota_refuses_is_taken_when_there_is_room(
         assert len(made & tasks(w)) < 3
         if "stored_bytes" in numbers:
             set_limit(w, stored_bytes=1_000_000_000)
-        until(lambda: w.sync() or made <= tasks(w), "the tasks")
+
+        def are_taken() -> bool:
+            w.sync()
+            return made <= tasks(w)
+
+        until(are_taken, "the tasks")
 
 
 def test_an_issue_is_found_without_deliveries(w: World) -> None:
