@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from detent.cli import postgres_checks
+from detent.cli.doctor_checks import check_installation
 from detent.cli.postgres_checks import check_postgres
 from detent.errors import Unavailable
 from detent.ids import new_id
@@ -157,3 +158,7 @@ def test_a_server_that_is_down(tmp_path: Path) -> None:
     url = f"postgresql://127.0.0.1:{free_port()}/x?connect_timeout=1"
     with pytest.raises(Unavailable, match="Connection refused"):
         check_postgres(Settings(store_url=url, store_data_dir=str(tmp_path)))
+    found = check_installation(Settings(store_url=url, store_data_dir=str(tmp_path)))
+    (database,) = (each for each in found if each.name == "database")
+    assert "the database cannot be reached" in database.what
+    assert database.remedy == "Start the database server, or correct store.url."

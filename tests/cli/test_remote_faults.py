@@ -259,6 +259,12 @@ def test_an_operation_that_the_gateway_lacks(
     assert "it is older than detent on this machine. Upgrade the gateway." in printed
 
 
+def test_an_address_with_a_wrong_path(gateway: Installation) -> None:
+    printed = tasks(f"{gateway.url}/nope/", gateway.token, code=3)
+    assert "There is nothing at '/nope/api/tasks'." in printed
+    assert "Check the path /nope of the address" in printed
+
+
 # ---- tokens, and what doctor says ------------------------------------------------------------
 
 

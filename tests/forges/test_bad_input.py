@@ -7,6 +7,7 @@ import pytest
 
 from detent.kernel import commands as c
 from detent.kernel.decide import comments
+from detent.operations.registry import OWNER, call
 from tests.agents.repository import git
 from tests.agents.scene import PERSON, Step
 from tests.forges.conftest import FILES
@@ -138,6 +139,23 @@ def test_when_no_round_is_left_a_person_decides(w: World) -> None:
     w.s.do(c.SendEvent(task_id, "task_continued", "Read the fixture."))
     w.reaches("open", task_id)
     assert any("Read the fixture." in each for each in w.s.sessions()[-1]["prompts"])
+
+
+def test_a_log_of_a_check_that_a_quota_refuses_is_left_out(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    task_id = w.opened()
+    call("set_project_quota", w.s.core, OWNER, name="default", stored_bytes=1)
+    try:
+        w.people.check(w.pull, "tests", "failure", "E")
+        w.deliver()
+        w.sync()
+    finally:
+        call("set_project_quota", w.s.core, OWNER, name="default", clear=["stored_bytes"])
+    assert "task_checks_failed" in w.events(task_id)
+    assert "checks/tests-" in caplog.text
+    assert "is left out: Project 'default' has stored" in caplog.text
+    w.s.core.engine.do(c.CancelTask(task_id, "done"), PERSON)
 
 
 def test_a_cancel_is_left_alone_by_late_deliveries(w: World) -> None:

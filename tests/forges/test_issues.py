@@ -1,14 +1,19 @@
 """Issues become tasks by a label, an assignment or a comment; comments answer questions."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from detent.integrations.forges import forge_sync
+from detent.operations.registry import OWNER, call
 from detent.store.types import Query
 from tests.agents.scene import Step
 from tests.forges.conftest import FILES
 from tests.forges.world import World, world
+from tests.worker.waiting import until
 
 ASK: list[Step] = [{"ask": {"text": "Which value?", "options": ["20", "Twenty"]}}]
 
@@ -18,6 +23,7 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(Path(tmp_path_factory.mktemp("forge")), FILES, github_assignee="bot") as made:
         made.agent(ASK, [])
         made.s.core.intents = {"fix": {"workspace": "worktree"}}  # no worker
+        call("create_project", made.s.core, OWNER, name="default")
         yield made
 
 
@@ -52,6 +58,67 @@ def test_an_issue_of_an_unknown_task_type_does_not_stop_others(
     w.s.core.intents = intents
     assert "intent must be one of none, not 'fix'" in caplog.text
     assert w.status()["error"] is None
+
+
+@contextmanager
+def quota(w: World, **numbers: int) -> Iterator[None]:
+    """A quota of the project to which the issues belong."""
+    set_limit(w, **numbers)
+    try:
+        yield
+    finally:
+        set_limit(w, clear=list(numbers)[:1])
+
+
+def set_limit(w: World, **given: Any) -> None:
+    call("set_project_quota", w.s.core, OWNER, name="default", **given)
+
+
+def labelled(w: World, count: int) -> set[str]:
+    """New issues with the label; the ids of their tasks."""
+    issues = [w.people.open_issue(f"issue {each}", labels=("detent",)) for each in range(count)]
+    w.deliver()
+    return {f"github.acme.app.{each.number}" for each in issues}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "accepted"),
+    [({"submit_rate": 1, "submit_per_s": 3_600}, 1), ({"stored_bytes": 1}, 0)],
+)
+def test_an_issue_that_a_quota_refuses_is_not_lost(
+    w: World, caplog: pytest.LogCaptureFixture, numbers: dict[str, int], accepted: int
+) -> None:
+    with quota(w, **numbers):
+        made = labelled(w, 3)
+        w.sync(passes=2)
+        assert len(made & tasks(w)) == accepted
+        assert "quota of" in caplog.text
+        assert w.status()["error"] is None
+        asked = len(w.server.asked)
+        w.sync(passes=3)
+        assert len(w.server.asked) == asked  # the forge is not asked while the issues wait
+    w.new_keeper()
+    w.sync()
+    assert made <= tasks(w)
+
+
+@pytest.mark.parametrize("numbers", [{"submit_rate": 1}, {"stored_bytes": 1}])
+def test_an_issue_that_a_quota_refuses_is_taken_when_there_is_room(
+    w: World, monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]
+) -> None:
+    monkeypatch.setattr(forge_sync, "FULL_S", 1)
+    with quota(w, **numbers):
+        made = labelled(w, 3)
+        w.sync()
+        assert len(made & tasks(w)) < 3
+        if "stored_bytes" in numbers:
+            set_limit(w, stored_bytes=1_000_000_000)
+
+        def are_taken() -> bool:
+            w.sync()
+            return made <= tasks(w)
+
+        until(are_taken, "the tasks")
 
 
 def test_an_issue_is_found_without_deliveries(w: World) -> None:

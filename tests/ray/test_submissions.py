@@ -98,7 +98,7 @@ async def test_output_is_given_until_it_is_confirmed(cluster: Cluster) -> None:
 
 
 @on_a_cluster
-async def test_each_follower_is_told_that_the_output_was_cut(cluster: Cluster) -> None:
+async def test_each_follower_learns_that_the_output_was_cut(cluster: Cluster) -> None:
     await cluster.submit("k", 1)
     await cluster.all.write("k", b"a", is_cut=True)
     assert [(each.output, each.output_cut) for each in await cluster.poll()] == [((b"a",), True)]

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from obstore.exceptions import GenericError
 
 from detent.cli import doctor_checks
 from detent.engine import Engine
@@ -251,6 +253,18 @@ def test_storage_that_does_not_respond_is_tried_again_later(
     found = refused(closed)
     assert isinstance(found, Unavailable)
     assert "does not respond" in found.message
+
+
+def test_missing_keys_are_named(bucket_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bucket_of(bucket_settings)
+
+    def put(*_: object) -> None:
+        address = "http://169.254.169.254/latest/api/token"
+        raise GenericError(f"Generic S3 error: Error performing PUT {address}: error sending")
+
+    monkeypatch.setattr(made, "_store", SimpleNamespace(put=put))
+    with pytest.raises(Unavailable, match=r"no access keys\. Set AWS_ACCESS_KEY_ID"):
+        made.put("key", b"content")
 
 
 @pytest.mark.parametrize("url", ["bucket", "https://host/bucket", "s3://", "s3://b?x=1"])

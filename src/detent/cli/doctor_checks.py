@@ -24,7 +24,7 @@ import apsw
 from detent.cli.connection import live_server
 from detent.cli.finding import Finding
 from detent.cli.processes_using_data import live_workers
-from detent.errors import DetentError
+from detent.errors import DetentError, Unavailable
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
@@ -48,6 +48,9 @@ READY_WITHIN_S = 10.0
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+START_DATABASE = "Start the database server, or correct store.url."
+
+
 def check_installation(settings: Settings, clock: Callable[[], int] | None = None) -> list[Finding]:
     """All checks; if the database cannot be opened, that is a finding too."""
     now = clock or _host_clock
@@ -69,6 +72,8 @@ def check_installation(settings: Settings, clock: Callable[[], int] | None = Non
                 from detent.cli.postgres_checks import check_postgres  # imported late: few use it
 
                 found += check_postgres(settings)
+    except Unavailable as error:
+        found.append(Finding("database", False, error.message, START_DATABASE))
     except DetentError as error:
         found.append(Finding("database", False, error.message, error.hint))
     return found

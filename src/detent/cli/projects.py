@@ -77,7 +77,7 @@ def _used(used: Mapping[str, Any]) -> str:
 @click.option("--running", type=int, help="How many of its jobs may run at the same time.")
 @click.option("--starts", help="How many of its jobs may start in a time: 10/60s.")
 @click.option("--submissions", help="How many tasks and jobs are accepted in a time: 100/60s.")
-@click.option("--storage", help="Bytes of payloads and evidence: 500MB, 10GiB.")
+@click.option("--storage", help="Bytes of payloads, evidence and output: 500MB, 10GiB.")
 @click.option("--cost-per-day", help="Dollars that its runs may cost in a day (UTC).")
 @click.option(
     "--clear", multiple=True, help="Remove this quota, by its option: storage; may be repeated."

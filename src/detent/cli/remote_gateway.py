@@ -43,11 +43,20 @@ class RemoteGateway(Gateway):
             return content
         error = error_from(status, content)
         if error.code == "not_found" and error.message.startswith(NO_ROUTE):
-            error.hint = (
-                "The gateway does not know this operation: it is older than detent on this "
-                "machine. Upgrade the gateway."
-            )
+            error.hint = self._why_no_route()
         raise error
+
+    def _why_no_route(self) -> str:
+        path = self._parts.path.strip("/")
+        if path:
+            return (
+                f"Check the path /{path} of the address: a gateway has none, unless a proxy in "
+                "front of it adds one."
+            )
+        return (
+            "The gateway does not know this operation: it is older than detent on this machine. "
+            "Upgrade the gateway."
+        )
 
     def _send(self, request: Request) -> tuple[int, bytes]:
         reads = request.method == "GET"

@@ -21,6 +21,8 @@ COST, SUBMISSIONS, BYTES = "cost:", "submissions:", "bytes:"
 PROJECT = "project:"
 #: The source of tasks that a schedule submits: an operator has limited their number.
 SCHEDULE = "schedule"
+#: The codes of the errors for what a quota refuses.
+SUBMISSION_QUOTA, STORAGE_QUOTA = "submission_quota", "storage_quota"
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 
@@ -203,7 +205,7 @@ class _Usage:
             return TooMany(
                 f"Project {project!r} has reached its quota of {rate} submissions in {per_s} s. "
                 "Nothing was stored.",
-                code="submission_quota",
+                code=SUBMISSION_QUOTA,
                 retry_after_s=left_s,
             )
         used = stored(self._row(BYTES + project))
@@ -211,7 +213,7 @@ class _Usage:
             return Refused(
                 f"Project {project!r} has stored {used:,} bytes of its quota of {most:,}; "
                 f"{each.bytes:,} more do not fit. Nothing was stored.",
-                code="storage_quota",
+                code=STORAGE_QUOTA,
                 details={"project": project, "used": used, "most": most, "wanted": each.bytes},
             )
         return None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from detent import views
-from detent.errors import DetentError, Unavailable
+from detent.errors import DetentError, TooMany, Unavailable
 from detent.integrations.leader_service import LeaderService
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
@@ -93,7 +93,7 @@ class TrackerKeeper:
             log.info("%s: %s", self.election.role, error)
             return
         log.warning("%s: %s", self.election.role, error)
-        if isinstance(error, Unavailable):
+        if isinstance(error, Unavailable | TooMany):
             self._rest_until = now + error.retry_after_s * 1_000_000
         self._note(now, error)
 

@@ -11,11 +11,16 @@ import re
 from collections.abc import Callable, Iterable
 
 from detent import views
+<<<<<<< HEAD
 from detent.errors import Invalid, NotFound, Refused, TooLarge
+=======
+from detent.engine.project_usage import STORAGE_QUOTA
+from detent.errors import Invalid, Refused, TooMany
+>>>>>>> many
 from detent.integrations.forges.forge import Forge, ForgeRefused, NewRequest, PullRequest, Status
 from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.forge_task import BRANCH, ForgeTask, live_tasks, read_task
-from detent.integrations.forges.issue_tasks import add_task, asks_for_task
+from detent.integrations.forges.issue_tasks import Place, add_task, asks_for_task
 from detent.integrations.forges.markers import marked
 from detent.integrations.forges.question_comments import question_of, sync_question
 from detent.integrations.forges.request_comments import Comments
@@ -48,6 +53,8 @@ MAX_EVENTS = 500
 MAX_AGAIN = 30
 #: Clocks differ: issues that have changed this long before the last poll are listed again.
 OVERLAP_US = 300_000_000
+#: How long issues wait after the quota of stored bytes has refused one.
+FULL_S = 60
 LONGEST_STATUS = 140
 WORKING = Status("pending", "The agent works on this pull request.")
 WAITING = Status("passed", "Waits for checks and reviews.")
@@ -72,6 +79,10 @@ class ForgeSync:
         self._again: set[str] = set()
         self._tries: dict[str, int] = {}
         self._issues_since: str | None = None
+        #: Issues that a quota of the project has refused, and the time of the next attempt. A new
+        #: process reads all issues.
+        self._refused: set[Place] = set()
+        self._refused_until = 0
 
     # -- passes ----------------------------------------------------------------------------
 
@@ -125,21 +136,35 @@ class ForgeSync:
     # -- issues ----------------------------------------------------------------------------
 
     def _take_issues(self, deliveries: Iterable[Delivery], *, poll: bool) -> None:
-        for number, repo in {
-            (each, named.repo) for _, named in deliveries for each in named.numbers
-        }:
-            self.take_issue(repo, number)
-        if not poll:
-            return
+        found = {Place(named.repo, each) for _, named in deliveries for each in named.numbers}
         with self.core.store.read() as view:
             now_us = view.now()
-        for repo in self.config.repositories:
-            for issue in self.forge.issues(repo, self._issues_since):
-                self.take_issue(repo, issue.number)
-        self._issues_since = views.utc(now_us - OVERLAP_US)
+        if poll:
+            for repo in self.config.repositories:
+                listed = self.forge.issues(repo, self._issues_since)
+                found |= {Place(repo, issue.number) for issue in listed}
+            self._issues_since = views.utc(now_us - OVERLAP_US)
+        if now_us >= self._refused_until:
+            found |= self._refused
+            self._refused = set()
+        for place in sorted(found):
+            self._take_or_keep(place, now_us)
 
-    def take_issue(self, repo: str, number: int) -> None:
-        """Make an issue a task if a person has asked for it."""
+    def _take_or_keep(self, place: Place, now_us: int) -> None:
+        """Take an issue; while a quota of the project is reached, keep it for later."""
+        if now_us < self._refused_until:
+            self._refused.add(place)
+            return
+        wait_s = self.take_issue(*place)
+        if wait_s:
+            self._refused.add(place)
+            self._refused_until = now_us + wait_s * 1_000_000
+
+    def take_issue(self, repo: str, number: int) -> int:
+        """Make an issue a task if a person has asked for it.
+
+        Returns the seconds after which to try again, if a quota has refused it; otherwise 0.
+        """
         self._check_leader()
         try:
             issue = self.forge.issue(repo, number)
@@ -147,8 +172,12 @@ class ForgeSync:
                 intent = self.config.repositories[repo]
                 task_id = add_task(self.core, self.forge.name, issue, intent)
                 self._save(TABLE, self._row(repo, number), task_id)
-        except (ForgeRefused, Refused, Invalid) as error:
+        except (ForgeRefused, Refused, Invalid, TooMany) as error:
             log.warning("%s: issue %s#%s: %s", self.forge.name, repo, number, error)
+            if isinstance(error, TooMany):
+                return error.retry_after_s
+            return FULL_S if isinstance(error, Refused) and error.code == STORAGE_QUOTA else 0
+        return 0
 
     # -- one task --------------------------------------------------------------------------
 
@@ -284,7 +313,9 @@ class ForgeSync:
                 try:
                     attach_evidence(self.core, self._caller, found.run_id, file, io.BytesIO(text))
                 except Refused as refusal:
-                    if refusal.code != "evidence_exists":
+                    if refusal.code == STORAGE_QUOTA:
+                        log.warning("%s: %s is left out: %s", self.forge.name, file, refusal)
+                    elif refusal.code != "evidence_exists":
                         raise
 
     # -- changing the forge ----------------------------------------------------------------

@@ -29,6 +29,12 @@ REMEDIES = {
     "SignatureDoesNotMatch": "The secret key is wrong. Correct AWS_SECRET_ACCESS_KEY.",
     "AccessDenied": "Allow the access key to list, read, write and delete objects of the bucket.",
 }
+#: Where a machine of Amazon gets keys of its role, if the environment has none.
+METADATA_SERVICE = "169.254.169.254"
+NO_KEYS = (
+    "there are no access keys. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "
+    f"machine a role; the metadata service {METADATA_SERVICE} does not return keys"
+)
 #: The object that `check` writes and deletes.
 CHECK_KEY = "detent-check"
 
@@ -133,7 +139,8 @@ class Bucket:
                 raise Misconfigured(message, setting=URL, hint=REMEDIES[code]) from error
             if isinstance(error, NotFoundError):
                 raise FileNotFoundError(text) from error
-            message = f"{self.url} does not respond: {_short(text)}"
+            why = NO_KEYS if METADATA_SERVICE in text else _short(text)
+            message = f"{self.url} does not respond: {why}"
             raise Unavailable(message, retry_after_s=1) from error
 
 

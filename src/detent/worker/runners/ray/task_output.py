@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 PIECE_BYTES = 262_144
-#: Takes a piece of output, and whether it is the last one because the rest is discarded.
+#: Takes output, and whether it is the last because the rest is discarded.
 SendOutput = Callable[[bytes, bool], Any]
 #: How long the thread waits for output of children after the function has returned.
 LATE_S = 0.5
