@@ -201,7 +201,10 @@ def test_the_findings_of_a_checker_are_shown() -> None:
         "intent": "fix",
         "state": "ready",
         "diff": None,
-        "asked": {"payload": {"a": 1}, "acceptance_criteria": ["Tests pass."]},
+        "asked": {
+            "payload": {"bug": "It is `off`.", "a": [1], "acceptance_criteria": ["Tests pass."]},
+            "acceptance_criteria": ["Tests pass."],
+        },
         "rounds": 1,
         "rounds_limit": 3,
         "cost_usd": 0.5,
@@ -216,7 +219,8 @@ def test_the_findings_of_a_checker_are_shown() -> None:
     assert [line.text for line in summary_lines(review)] == [
         "Fix",
         "t  fix  ready",
-        'asked:     {"a": 1}',
+        "asked:     bug: It is `off`.",
+        "           a: [1]",
         "criterion: Tests pass.",
         "round:     2 (1 request for changes of at most 3)",
         "cost:      $0.5000, 1,200 tokens in, 7 out, 1.5 min",

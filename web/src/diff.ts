@@ -18,6 +18,8 @@ export interface DiffSize {
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 const GIT = /^diff --git a\/(.*) b\/(.*)$/;
+/** Git quotes a name with unusual characters; it is shown with its escapes. */
+const QUOTED = /^diff --git "?a\/(.*?)"? "?b\/(.*?)"?$/;
 /** What the line of git with both names says already, or no one reads. */
 const REPEATED = /^(index |--- |\+\+\+ |similarity |rename )/;
 const HEAD =
@@ -46,8 +48,8 @@ export function readDiff(text: string): DiffLine[] {
       lines.push({ kind: "hunk", text: line });
       named = false;
     } else if (!inside && HEAD.test(line)) {
-      const git = GIT.exec(line);
-      named ||= git !== null;
+      const git = GIT.exec(line) ?? QUOTED.exec(line);
+      if (line.startsWith("diff ")) named = git !== null;
       if (git) lines.push({ kind: "file", text: nameOf(git[1]!, git[2]!), first: true });
       else if (!(named && REPEATED.test(line))) lines.push(headLine(line));
     } else if (inside && line.startsWith("+")) {

@@ -45,6 +45,13 @@ describe("diff", () => {
     expect(diffSize(readDiff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")).files).toBe(1);
   });
   test("an empty diff has no file", () => {
+    // A quoted name, after a file of which only the mode has changed.
+    const mode = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n";
+    const quoted =
+      'diff --git "a/a\\tb" "b/a\\tb"\n--- "a/a\\tb"\n+++ "b/a\\tb"\n@@ -1 +1 @@\n-x\n+y\n';
+    const both = readDiff(mode + quoted);
+    expect(diffSize(both).files).toBe(2);
+    expect(both.filter((line) => line.first).map((line) => line.text)).toEqual(["run", "a\\tb"]);
     expect(diffSize(readDiff(""))).toEqual({ files: 0, added: 0, removed: 0 });
   });
   test("prose is no diff", () => {

@@ -9,6 +9,11 @@ export function plain(text: string): string {
   return text.replace(INVISIBLE, "\ufffd");
 }
 
+/** The path of a file on one line: a newline or a tab in it is not shown as a space. */
+export function pathText(path: string): string {
+  return plain(path.replaceAll("\n", "\\n").replaceAll("\t", "\\t"));
+}
+
 /** A value of any type as one readable text. */
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return "";

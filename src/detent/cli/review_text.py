@@ -32,7 +32,7 @@ def summary_lines(review: Json) -> Iterator[Styled]:
     """What was asked, what it cost, what the tests and the checker say."""
     yield Styled(review["title"] or review["intent"], "bold")
     yield Styled(f"{review['task_id']}  {review['intent']}  {review['state']}", "")
-    yield from _value("asked", review["asked"]["payload"])
+    yield from _value("asked", _asked(review["asked"]["payload"]))
     criteria = review["asked"]["acceptance_criteria"]
     for each in criteria if isinstance(criteria, list) else [criteria]:
         yield from _value("criterion", each)
@@ -45,11 +45,22 @@ def summary_lines(review: Json) -> Iterator[Styled]:
         yield from _value("diff", _diff(review))
 
 
+def _asked(payload: object) -> object:
+    """The fields of a payload, one below the other. The criteria are listed by themselves."""
+    if not isinstance(payload, dict):
+        return payload
+    shown = {name: value for name, value in payload.items() if name != "acceptance_criteria"}
+    return "\n".join(f"{name}: {_shown(value)}" for name, value in shown.items())
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _value(name: str, value: object) -> Iterator[Styled]:
     if value in (None, "", [], {}):
         return
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    first, *rest = text.split("\n")
+    first, *rest = _shown(value).split("\n")
     yield Styled(f"{name + ':':<11}{first}", "")
     for line in rest:
         yield Styled(f"{'':<11}{line}", "")

@@ -185,10 +185,11 @@ def test_hostile_names_and_contents_are_text(page: Page, detent: ReviewScene) ->
     content = "</td><script>document.title = 'owned'</script>\n'&lt;b&gt;' \u202e evil\n"
     markup = "**bold** <a href='javascript:alert(1)'>x</a> [y](javascript:alert(1))"
     given = {"prompt": f"<h1>{markup}</h1>", "tests": {"passed": 2, "failed": 1}}
-    diff = diff_of({}, {name: content, "__proto__": "1\n", "a b/ü.md": "# <b>\n"})
+    diff = diff_of({}, {name: content, "__proto__": "1\n", "a b/ü.md": "# <b>\n", "n\nl\t": "x\n"})
     task_id = detent.submit("leave", {"diffs": [diff], **given}, "ready", title="<b>title</b>")
     opened(page, detent, task_id)
     expect(page.get_by_role("heading", name="<b>title</b>")).to_be_visible()
+    expect(file(page, "n\\nl\\t")).to_be_visible()  # not as "n l"
     shown = page.locator("section.review-file").filter(has_text="onerror")
     expect(shown).to_contain_text("<img src=x onerror=document.title='owned'>\ufffdtxt.py")
     expect(shown.locator(".code").first).to_contain_text("</td><script>document.title = 'owned'")

@@ -9,7 +9,7 @@ import {
   useState,
 } from "react";
 import type { CommentPlace, DiffFile, ReviewHunk, ReviewLine } from "../../api/schema";
-import { plain, plural } from "../../text";
+import { pathText, plural } from "../../text";
 import { addressOf } from "../../ui/evidence";
 import { Loading, Trouble } from "../../ui/notes";
 import {
@@ -67,7 +67,7 @@ export const FileSection = memo(function FileSection(props: Props) {
       id={`file-${index}`}
       className="review-file"
       data-path={file.path}
-      aria-label={plain(file.path)}
+      aria-label={pathText(file.path)}
       style={{ containIntrinsicBlockSize: `auto ${height}px` }}
     >
       <Head {...props} />
@@ -104,16 +104,16 @@ function Head({ file, open, viewed, notes }: Props) {
         type="button"
         className="fold-button"
         aria-expanded={open}
-        aria-label={`${open ? "Fold" : "Unfold"} ${plain(file.path)}`}
+        aria-label={`${open ? "Fold" : "Unfold"} ${pathText(file.path)}`}
         onClick={() => review.setOpen(file.path, !open)}
       >
         <span aria-hidden="true">{open ? "▾" : "▸"}</span>
       </button>
       <h2 className="file-path">
         {file.old_path && file.old_path !== file.path && (
-          <span className="faint">{plain(file.old_path)} → </span>
+          <span className="faint">{pathText(file.old_path)} → </span>
         )}
-        {plain(file.path)}
+        {pathText(file.path)}
       </h2>
       <span className="file-facts">
         {factsOf(file).map((fact) => (
@@ -128,7 +128,7 @@ function Head({ file, open, viewed, notes }: Props) {
         type="button"
         className="button small"
         onClick={() => review.comment(whole)}
-        aria-label={`Comment on the file ${plain(file.path)}`}
+        aria-label={`Comment on the file ${pathText(file.path)}`}
       >
         Comment
       </button>
@@ -186,7 +186,7 @@ function Images({ file, notes }: { file: DiffFile; notes: Notes }) {
           <figure key={name}>
             <figcaption className="faint">{name}</figcaption>
             {image ? (
-              <img src={addressOf(image)} alt={`${plain(file.path)}, ${name.toLowerCase()}`} />
+              <img src={addressOf(image)} alt={`${pathText(file.path)}, ${name.toLowerCase()}`} />
             ) : (
               <p>None.</p>
             )}

@@ -1,6 +1,6 @@
 // Says that the task has newer work than what is shown: before a verdict, and after a refused one.
 import type { Problem } from "../../api/call";
-import { plain } from "../../text";
+import { pathText } from "../../text";
 import { Trouble } from "../../ui/notes";
 
 interface NewerProps {
@@ -43,7 +43,7 @@ export function Refused({ problem, busy, onCompare, onShow }: RefusedProps) {
         <ul className="differing">
           {files.slice(0, MAX_NAMED).map((file) => (
             <li key={file}>
-              <code>{plain(file)}</code>
+              <code>{pathText(file)}</code>
             </li>
           ))}
           {files.length > MAX_NAMED && <li>and {files.length - MAX_NAMED} more</li>}

@@ -3,7 +3,7 @@ import { useContext, useEffect, useRef, useState } from "react";
 import { call } from "../../api/call";
 import type { Comment } from "../../api/schema";
 import { Link, linkTo } from "../../router";
-import { plain, plural } from "../../text";
+import { pathText, plain, plural } from "../../text";
 import { When } from "../../ui/when";
 import { attempt, DraftBox } from "./draft_box";
 import { placeWords } from "./notes_of_file";
@@ -105,7 +105,7 @@ function Quoted({ comment: { anchor } }: { comment: Comment }) {
   return (
     <figure className="quoted">
       <figcaption className="faint">
-        {plain(anchor.file)}, {placeWords(anchor)}
+        {pathText(anchor.file)}, {placeWords(anchor)}
       </figcaption>
       {anchor.quoted.length > 0 && <pre className="block">{plain(anchor.quoted.join("\n"))}</pre>}
     </figure>

@@ -1,7 +1,7 @@
 // The tree of the changed files: counts of lines and comments, marks of what was viewed, a filter.
 import { memo, useDeferredValue, useMemo, useRef, useState } from "react";
 import type { DiffFile } from "../../api/schema";
-import { plain, plural } from "../../text";
+import { pathText, plural } from "../../text";
 import { useReveal } from "../../ui/reveal";
 import { type Directory, type Entry, fileTree, matching } from "./file_tree";
 import { type Notes, openComments } from "./notes_of_file";
@@ -85,7 +85,7 @@ function Folder({ entry, ...props }: Props & { entry: Directory }) {
         onClick={() => setOpen(!open)}
       >
         <span aria-hidden="true">{open ? "▾" : "▸"}</span>
-        <span className="tree-name">{plain(entry.name)}</span>
+        <span className="tree-name">{pathText(entry.name)}</span>
       </button>
       {open && (
         <ul>
@@ -124,7 +124,7 @@ const Item = memo(function Item({ name, file, viewed, comments, current, onGo }:
           onGo(file.path);
         }}
       >
-        <span className="tree-name">{plain(name)}</span>
+        <span className="tree-name">{pathText(name)}</span>
         {comments > 0 && (
           <span className="tree-comments">
             {comments}
