@@ -45,14 +45,17 @@ def test_a_deleted_branch_ends_the_task_and_is_named(w: World) -> None:
     assert f"its branch {w.pull.branch} was deleted" in w.comment(task_id)
 
 
-def test_a_request_that_is_closed_while_the_agent_works_cancels_it(w: World) -> None:
-    task_id = w.opened()
-    w.s.do(c.SendEvent(task_id, "task_changes_requested", "more"))
-    until(lambda: w.task(task_id).state == "running", "the agent works")
-    w.people.close(w.pull)
-    w.deliver()
-    w.reaches("closed", task_id)
-    assert w.events(task_id)[-1] == "task_cancelled"
+def test_a_request_that_is_closed_while_the_agent_works_cancels_it(tmp_path: Path) -> None:
+    with world(tmp_path, FILES) as w:
+        w.agent(CHANGE, [{"hang": 600}])
+        with w.s.working():
+            task_id = w.opened()
+            w.s.do(c.SendEvent(task_id, "task_changes_requested", "more"))
+            until(lambda: w.task(task_id).state == "running", "the agent works")
+            w.people.close(w.pull)
+            w.deliver()
+            w.reaches("closed", task_id)
+            assert w.events(task_id)[-1] == "task_cancelled"
 
 
 def test_a_forced_push_under_a_running_agent_needs_a_person(w: World) -> None:

@@ -18,6 +18,7 @@ from detent import server_file
 from detent.app.app import App
 from detent.app.failures import JobFailed
 from detent.operations.context import Core
+from detent.worker.network_proxy import target_of
 from tests.agents.scene import Scene, scene
 from tests.worker.waiting import DEADLINE_S, installation, working
 
@@ -176,6 +177,18 @@ def test_a_program_reaches_the_named_hosts_and_nothing_else(core: Core) -> None:
         "it, add it to hosts of intent try, or to worker.sandbox_hosts.]\n"
     ) in output
     assert output.count(f"network: 127.0.0.1:{other} was refused") == 1, "once for each host"
+
+
+def test_a_request_has_the_host_that_was_checked() -> None:
+    """A server may have other hosts at the same address."""
+    first = b"GET http://name:word@named.example:81/a?b=1 HTTP/1.1\r\n"
+    target = target_of(first + b"Host: other.example\r\nhOST : third.example\r\nX: y\r\n\r\n")
+    assert (target.host, target.port) == ("named.example", 81)
+    sent = b"GET /a?b=1 HTTP/1.1\r\nHost: named.example:81\r\nX: y\r\nConnection: close\r\n\r\n"
+    assert target.head == sent
+    for hidden in (b"X: y\nHost: other.example", b"X: y\rHost: other.example", b" folded"):
+        with pytest.raises(ValueError, match="in different ways"):
+            target_of(first + hidden + b"\r\n\r\n")
 
 
 REFUSED = "import os, urllib.request; urllib.request.urlopen('http://other.example/')"

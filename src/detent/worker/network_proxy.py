@@ -33,6 +33,9 @@ END_S = 2.0
 MAX_PORTS = 100
 #: Headers that concern the connection to the proxy alone.
 OF_CONNECTION = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"}
+#: Headers that are not passed on. The host is that of the URL, which was checked: a server may have
+#: other hosts at the same address.
+REPLACED = {*OF_CONNECTION, b"host"}
 
 
 class Refused(Exception):
@@ -213,8 +216,12 @@ def target_of(head: bytes) -> Target:
     if parts.scheme != "http":
         raise ValueError(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [line for line in lines if line.partition(b":")[0].lower() not in OF_CONNECTION]
-    made = [b"%s %s HTTP/1.1" % (method, path.encode("ascii")), *kept, b"Connection: close"]
+    if any(line[:1] in (b" ", b"\t") or set(line) & set(b"\r\n") for line in lines):
+        raise ValueError("a header that servers read in different ways")
+    kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in REPLACED]
+    host = b"Host: " + parts.netloc.rpartition("@")[2].encode("ascii")
+    first = b"%s %s HTTP/1.1" % (method, path.encode("ascii"))
+    made = [first, host, *kept, b"Connection: close"]
     return Target(_host(parts.hostname), parts.port or 80, b"\r\n".join(made) + b"\r\n\r\n")
 
 
