@@ -191,7 +191,13 @@ async def test_tasks_are_listed_by_page_context_and_status(gateway: Installation
 
 def outcome(name: str, mapped: A2aState, **fields: Any) -> dict[str, Any]:
     common = {"id": name, "tags": ["a2a"], "intent": "buy", "state": "blocked", "version": 1}
-    empty = {"questions": [], "evidence": [], "ending": None, "progress": None, "note": None}
+    empty: dict[str, Any] = {
+        "questions": [],
+        "evidence": [],
+        "ending": None,
+        "progress": None,
+        "note": None,
+    }
     state = {"elsewhere": {"a2a": mapped.value}, "state_at": "2026-01-01T00:00:00Z"}
     return {**common, **empty, **state, "blocked_by": "budget", **fields}
 
@@ -205,12 +211,12 @@ async def test_tasks_are_listed_by_the_status_that_they_show() -> None:
         outcome("permission", A2aState.WORKING, questions=[question]),
     ]
 
-    async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
+    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
         if operation == "list_tasks":
             return {"items": rows}
         return next(each for each in rows if each["id"] == arguments["task_id"])
 
-    client = A2aClient(ask, "ada", "http://127.0.0.1", anyio.Event())
+    client = A2aClient(call, "ada", "http://127.0.0.1", anyio.Event())
     for status, names in {
         "WORKING": ["budget"],
         "INPUT_REQUIRED": ["question", "permission"],

@@ -87,11 +87,11 @@ class DurableTasks(Extension):
     def _client(self, ctx: Context) -> McpClient:
         caller = Caller(self._name_of(ctx), SCOPES)
 
-        async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            call = partial(self._call, operation, caller, arguments)
-            return await anyio.to_thread.run_sync(call)
+        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+            request = partial(self._call, operation, caller, arguments)
+            return await anyio.to_thread.run_sync(request)
 
-        return McpClient(ask, SCOPES)
+        return McpClient(call, SCOPES)
 
     def _call(self, operation: str, caller: Caller, arguments: Mapping[str, Any]) -> Any:
         core = self.app.installation()

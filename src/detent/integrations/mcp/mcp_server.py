@@ -4,7 +4,7 @@ Each tool is an operation with its name and its scope. Needs the extra `mcp`, wh
 import, so callers import this module only when it is needed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -30,7 +30,7 @@ from detent.integrations.mcp.mcp_tools import (
     resource_from,
     tools_for,
 )
-from detent.operations.registry import Scope
+from detent.operations.registry import CallOperation, Scope
 from detent.trace_propagation import HEADER, received_traceparent
 
 EVERY_TOOL = tools_for(frozenset(Scope))
@@ -106,7 +106,7 @@ class RequestHandlers:
         try:
             tool = _find(params.name, client)
             with received_traceparent(_traceparent(params)):
-                answer = await tool.call(client.ask, params.arguments or {}, client.stopping)
+                answer = await tool.call(client.call, params.arguments or {}, client.stopping)
         except DetentError as error:
             return _result(problem(error), is_error=True)
         except Exception as error:
@@ -151,7 +151,7 @@ async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any])
     """The response of an operation to a resource request; errors become protocol errors."""
     try:
         _find(operation, client)
-        return await client.ask(operation, arguments)
+        return await client.call(operation, arguments)
     except Exception as error:
         raise protocol_error(operation, error) from None
 
@@ -260,7 +260,7 @@ class HttpTools:
 
     async def serve(
         self,
-        ask: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        call: CallOperation,
         scopes: frozenset[Scope],
         scope: Connection,
         receive: Receive,
@@ -268,7 +268,7 @@ class HttpTools:
     ) -> None:
         """Handle one request of a client."""
         await self._open.wait()
-        scope[CLIENT_KEY] = McpClient(ask, scopes, self._stopping)
+        scope[CLIENT_KEY] = McpClient(call, scopes, self._stopping)
         await self._manager.handle_request(scope, receive, send)
 
     def stop(self) -> None:
