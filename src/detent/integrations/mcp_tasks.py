@@ -94,10 +94,10 @@ class DurableTasks(Extension):
         return McpClient(call, SCOPES)
 
     def _call(self, operation: str, caller: Caller, arguments: Mapping[str, Any]) -> Any:
-        core = self.app.installation()
         if operation == "list_offered_intents":
             found = offered_intents({name: each.row() for name, each in self.app.intents.items()})
             return {"items": [each._asdict() for each in found]}
+        core = self.app.installation()
         if operation == "submit_task":
             # The app knows its intents also before a worker has registered them.
             context = self.app.context(arguments["intent"], caller.actor, lifecycle=LIFECYCLE)
