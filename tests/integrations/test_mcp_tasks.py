@@ -134,6 +134,22 @@ async def test_the_same_key_creates_one_task(gateway: Installation) -> None:
         assert await created(client, "slow_compute", meta, seconds=0) == first
 
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def test_a_task_has_the_trace_context_of_its_call(gateway: Installation) -> None:
+    app.bind(gateway.core)
+    helper = MCPServer("letters", extensions=[DurableTasks(app)])
+    with serving(helper) as other:
+        for address, token in ((gateway.url, gateway.token_for(*ALL)), (other, None)):
+            async with connected(address, token, Tasks()) as client:
+                meta: Any = {"traceparent": TRACE}
+                task_id = await created(client, "slow_compute", meta, seconds=0)
+            with gateway.core.store.read() as view:
+                [(found, _)] = view.tasks([task_id])
+            assert found.options["traceparent"] == TRACE
+
+
 # ---- questions -------------------------------------------------------------------------------
 
 

@@ -29,9 +29,10 @@ from detent.integrations.mcp.mcp_tools import (
     mcp_meta,
     resource_from,
     tools_for,
+    traceparent_in,
 )
 from detent.operations.registry import CallOperation, Scope
-from detent.trace_propagation import HEADER, received_traceparent
+from detent.trace_propagation import received_traceparent
 
 EVERY_TOOL = tools_for(frozenset(Scope))
 CLIENT_KEY = "detent.client"
@@ -105,7 +106,7 @@ class RequestHandlers:
         client = self.client_of(ctx)
         try:
             tool = _find(params.name, client)
-            with received_traceparent(_traceparent(params)):
+            with received_traceparent(traceparent_in(params.meta)):
                 answer = await tool.call(client.call, params.arguments or {}, client.stopping)
         except DetentError as error:
             return _result(problem(error), is_error=True)
@@ -154,12 +155,6 @@ async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any])
         return await client.call(operation, arguments)
     except Exception as error:
         raise protocol_error(operation, error) from None
-
-
-def _traceparent(params: types.CallToolRequestParams) -> str | None:
-    """The trace context in the metadata of a request."""
-    given = (params.meta or {}).get(HEADER)
-    return given if isinstance(given, str) else None
 
 
 def _find(name: str, client: McpClient) -> Tool:

@@ -17,11 +17,12 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from detent.errors import DetentError
 from detent.integrations.mcp import mcp_task_fields as fields
 from detent.integrations.mcp.mcp_errors import problem, protocol_error
-from detent.integrations.mcp.mcp_tools import LONGEST_WAIT_S, McpClient
+from detent.integrations.mcp.mcp_tools import LONGEST_WAIT_S, McpClient, traceparent_in
 from detent.integrations.poll import poll
 from detent.kernel.state_mapping import McpStatus
 from detent.operations.registry import Scope
 from detent.submission.offered_intents import TaskSupport
+from detent.trace_propagation import received_traceparent
 
 TASKS = "io.modelcontextprotocol/tasks"
 #: The lifecycle of tasks that tool calls create: the result needs no review.
@@ -163,7 +164,8 @@ class IntentTools:
             return {"resultType": "input_required", "inputRequests": {ARGUMENTS: form}}
         client = self.client_of(ctx)
         try:
-            task_id = await _submit(client, ctx, params.name, arguments)
+            with received_traceparent(traceparent_in(params.meta)):
+                task_id = await _submit(client, ctx, params.name, arguments)
         except DetentError as error:
             return _refused(error)
         if supports_tasks(ctx) and tasks is not TaskSupport.FORBIDDEN:

@@ -17,6 +17,7 @@ from detent.kernel.state_mapping import A2aState, McpStatus, View
 from detent.operations.input_models import Field, InputModel, fields_for, model_name
 from detent.operations.parameters import Input
 from detent.operations.registry import OPERATIONS, CallOperation, Operation, Scope
+from detent.trace_propagation import HEADER
 
 #: Operations that agents and people use through MCP. What a run may do is a tool by itself.
 OFFERED = (
@@ -162,6 +163,12 @@ async def _wait(
         return view_of(task).mcp is not McpStatus.WORKING
 
     return await poll(show, needs_attention, stopping, timeout_s)
+
+
+def traceparent_in(meta: Mapping[str, Any] | None) -> str | None:
+    """The trace context in the metadata of a tool call."""
+    given = (meta or {}).get(HEADER)
+    return given if isinstance(given, str) else None
 
 
 # ---- how a task looks from elsewhere ---------------------------------------------------------
