@@ -141,6 +141,19 @@ async def test_the_same_message_id_creates_one_task(gateway: Installation) -> No
         assert (await events(stranger, again))[0]["task"]["id"] != first
 
 
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+def test_a_task_has_the_trace_context_of_its_message(gateway: Installation, method: str) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = {"A2A-Version": "1.0", "traceparent": trace}
+    request = MessageToDict(message("greet", "Ada"))
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": request}
+    text = gateway.client().post("/a2a", json=body, headers=headers).text
+    first = json.loads(text.removeprefix("data: ").partition("\n\n")[0])
+    with gateway.core.store.read() as view:
+        [(task, _)] = view.tasks([first["result"]["task"]["id"]])
+    assert task.options["traceparent"] == trace
+
+
 async def test_a_question_is_answered_by_the_next_message(gateway: Installation) -> None:
     async with connected(gateway.url, gateway.token_for(*ALL)) as client:
         task = await sent(client, "confirm_delete", {"filename": "a.txt"}, contextId="trip-1")
