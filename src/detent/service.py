@@ -163,11 +163,9 @@ def integrations(core: Core) -> list[Component]:
 
 def _slack(core: Core) -> list[Component]:
     """The messages in Slack, and with Socket Mode the connection that receives clicks."""
-    try:
+    with optional_package("slack-bolt", "1.30", extra="slack"):
         from detent.integrations.slack.slack_messages import SlackKeeper
         from detent.integrations.slack.slack_socket import SlackSocket
-    except ModuleNotFoundError as error:
-        raise _no_slack(error) from None
     sockets: list[Component] = [SlackSocket(core)] if core.settings.slack_app_token else []
     return [SlackKeeper(core, process_name()), *sockets]
 
@@ -176,22 +174,12 @@ def slack_receiver(core: Core) -> LoadSlackReceiver | None:
     """What receives clicks from Slack over HTTP; None without a signing secret."""
 
     def load() -> SlackReceiver:
-        try:
+        with optional_package("slack-bolt", "1.30", extra="slack"):
             from detent.integrations.slack.slack_replies import replies
-        except ModuleNotFoundError as error:
-            raise _no_slack(error) from None
         return replies(core)
 
     settings = core.settings
     return load if settings.slack_bot_token and settings.slack_signing_secret else None
-
-
-def _no_slack(error: ModuleNotFoundError) -> Misconfigured:
-    return Misconfigured(
-        f"slack.bot_token is set, but the package {error.name} is not installed.",
-        setting="slack.bot_token",
-        hint="Install it with: pip install 'detent[slack]'",
-    )
 
 
 def _traces(core: Core) -> Component:

@@ -6,11 +6,14 @@ import tomllib
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from detent.errors import DetentError, Misconfigured
 from detent.optional_package import optional_package
+from detent.settings import Settings
+from detent.store.port import ReadTransaction
 from tests.docs.pages import ROOT
 
 
@@ -82,6 +85,15 @@ def test_the_mcp_server_says_what_to_install(
         with pytest.raises(DetentError, match=r"detent\[mcp\]") as raised:
             load()
         assert "pip install --upgrade 'detent[mcp]'" in str(raised.value.hint)
+
+
+def test_the_doctor_says_what_to_install_for_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    from detent.cli.slack_check import slack_faults
+
+    monkeypatch.setattr("detent.optional_package._installed", lambda _: "1.2")
+    [(fault, remedy)] = slack_faults(cast(ReadTransaction, None), Settings())
+    assert "slack-bolt 1.2 is too old: 1.30 is needed" in fault
+    assert "pip install --upgrade 'detent[slack]'" in remedy
 
 
 def test_the_oldest_versions_are_those_of_the_extras() -> None:

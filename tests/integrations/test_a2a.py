@@ -141,6 +141,19 @@ async def test_the_same_message_id_creates_one_task(gateway: Installation) -> No
         assert (await events(stranger, again))[0]["task"]["id"] != first
 
 
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+def test_a_task_has_the_trace_context_of_its_message(gateway: Installation, method: str) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = {"A2A-Version": "1.0", "traceparent": trace}
+    request = MessageToDict(message("greet", "Ada"))
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": request}
+    text = gateway.client().post("/a2a", json=body, headers=headers).text
+    first = json.loads(text.removeprefix("data: ").partition("\n\n")[0])
+    with gateway.core.store.read() as view:
+        [(task, _)] = view.tasks([first["result"]["task"]["id"]])
+    assert task.options["traceparent"] == trace
+
+
 async def test_a_question_is_answered_by_the_next_message(gateway: Installation) -> None:
     async with connected(gateway.url, gateway.token_for(*ALL)) as client:
         task = await sent(client, "confirm_delete", {"filename": "a.txt"}, contextId="trip-1")
@@ -191,7 +204,13 @@ async def test_tasks_are_listed_by_page_context_and_status(gateway: Installation
 
 def outcome(name: str, mapped: A2aState, **fields: Any) -> dict[str, Any]:
     common = {"id": name, "tags": ["a2a"], "intent": "buy", "state": "blocked", "version": 1}
-    empty = {"questions": [], "evidence": [], "ending": None, "progress": None, "note": None}
+    empty: dict[str, Any] = {
+        "questions": [],
+        "evidence": [],
+        "ending": None,
+        "progress": None,
+        "note": None,
+    }
     state = {"elsewhere": {"a2a": mapped.value}, "state_at": "2026-01-01T00:00:00Z"}
     return {**common, **empty, **state, "blocked_by": "budget", **fields}
 
@@ -205,12 +224,12 @@ async def test_tasks_are_listed_by_the_status_that_they_show() -> None:
         outcome("permission", A2aState.WORKING, questions=[question]),
     ]
 
-    async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
+    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
         if operation == "list_tasks":
             return {"items": rows}
         return next(each for each in rows if each["id"] == arguments["task_id"])
 
-    client = A2aClient(ask, "ada", "http://127.0.0.1", anyio.Event())
+    client = A2aClient(call, "ada", "http://127.0.0.1", anyio.Event())
     for status, names in {
         "WORKING": ["budget"],
         "INPUT_REQUIRED": ["question", "permission"],

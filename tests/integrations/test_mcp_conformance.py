@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ SCENARIOS = (
     "tasks-required-task-error",
     "tasks-mrtr-composition",
 )
+#: The package lists it, and skips it: it has no checks yet.
+SKIPPED = "tasks-status-notifications"
 #: The scenarios have time limits of their own, so only a few run at the same time.
 AT_A_TIME = 3
 #: What the gateway's client may do: submit, read, cancel, and answer questions.
@@ -76,6 +79,21 @@ def run(address: str, scenario: str, results: Path) -> str:
     checks = json.loads(found.read_text("utf-8"))
     well = checks and all(each["status"] == "SUCCESS" for each in checks)
     return "" if well and ended.returncode == 0 else ended.stdout
+
+
+def test_all_task_scenarios_of_the_package_are_run(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        mcp_conformance.argv("list", "--server"), capture_output=True, text=True, check=True
+    ).stdout
+    found = set(re.findall(r"- (tasks-[a-z-]+) ", listed))
+    assert found == {*SCENARIOS, SKIPPED}
+    results = ("--output-dir", str(tmp_path))
+    skipped = mcp_conformance.argv(
+        *("server", "--url", "http://127.0.0.1:9/mcp", "--scenario", SKIPPED, *results)
+    )
+    subprocess.run(skipped, capture_output=True, timeout=DEADLINE_S, check=False)
+    [checks] = tmp_path.rglob("checks.json")
+    assert {each["status"] for each in json.loads(checks.read_text("utf-8"))} == {"SKIPPED"}
 
 
 def test_every_check_of_every_scenario_passes(addresses: dict[str, str], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from mcp.client.client import Client
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
+from detent import App
 from detent.gateway.server import Server
 from detent.integrations.mcp_tasks import DurableTasks
 from detent.operations.registry import Scope
@@ -131,6 +132,22 @@ async def test_the_same_key_creates_one_task(gateway: Installation) -> None:
         meta: Any = {"detent/idempotency-key": "once"}
         first = await created(client, "slow_compute", meta, seconds=0)
         assert await created(client, "slow_compute", meta, seconds=0) == first
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def test_a_task_has_the_trace_context_of_its_call(gateway: Installation) -> None:
+    app.bind(gateway.core)
+    helper = MCPServer("letters", extensions=[DurableTasks(app)])
+    with serving(helper) as other:
+        for address, token in ((gateway.url, gateway.token_for(*ALL)), (other, None)):
+            async with connected(address, token, Tasks()) as client:
+                meta: Any = {"traceparent": TRACE}
+                task_id = await created(client, "slow_compute", meta, seconds=0)
+            with gateway.core.store.read() as view:
+                [(found, _)] = view.tasks([task_id])
+            assert found.options["traceparent"] == TRACE
 
 
 # ---- questions -------------------------------------------------------------------------------
@@ -296,6 +313,29 @@ async def test_a_server_separates_the_tasks_of_its_clients(gateway: Installation
             assert (await task(client, task_id))["status"] == "completed"
         async with connected(address, "eve", Tasks()) as client:
             assert (await refusal(client, "tasks/get", task_id)).code == types.INVALID_PARAMS
+
+
+async def test_a_server_without_a_store_still_has_its_other_tools() -> None:
+    unconnected = App()
+
+    @unconnected.intent("report", tool="optional")
+    def report() -> str:
+        """Make a report."""
+        return "done"
+
+    server = MCPServer("letters", extensions=[DurableTasks(unconnected)])
+
+    @server.tool()
+    def shout(what: str) -> str:
+        """Answer in capital letters."""
+        return what.upper()
+
+    with serving(server) as address:
+        async with connected(address, None, Tasks()) as client:
+            assert text(await client.call_tool("shout", {"what": "hi"})) == "HI"
+            refused = await client.call_tool("report", {})
+    assert refused.is_error
+    assert "not connected to a store" in text(refused)
 
 
 async def test_the_server_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,26 +4,20 @@ from collections.abc import Iterator
 
 from detent.errors import DetentError
 from detent.operations.tokens import TOKEN, expired, kind_of
+from detent.optional_package import optional_package
 from detent.settings import Settings
 from detent.store.port import ReadTransaction
 
 #: What is wrong, and the remedy.
 Fault = tuple[str, str]
-NOT_INSTALLED = (
-    "slack.bot_token is set, but the package slack_bolt is not installed",
-    "Install it with: pip install 'detent[slack]'",
-)
 
 
 def slack_faults(view: ReadTransaction, settings: Settings) -> Iterator[Fault]:
     """What keeps messages and clicks from working; it asks Slack about the token and channels."""
     try:
-        from detent.integrations.slack.slack_api import SlackApi, web_client
-        from detent.integrations.slack.slack_config import slack_config
-    except ModuleNotFoundError:
-        yield NOT_INSTALLED
-        return
-    try:
+        with optional_package("slack-bolt", "1.30", extra="slack"):
+            from detent.integrations.slack.slack_api import SlackApi, web_client
+            from detent.integrations.slack.slack_config import slack_config
         config = slack_config(settings)
         api = SlackApi(web_client(config.url, config.bot_token))
         api.who_am_i()

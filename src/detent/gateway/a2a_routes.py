@@ -3,7 +3,7 @@
 The methods of the protocol are passed in by the caller.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -16,19 +16,18 @@ from detent.gateway import strict_json
 from detent.gateway.middleware import RequestContext
 from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.operation_routes import AnyTokenRoute, encode
-from detent.operations.registry import OPERATIONS, Caller
+from detent.operations.registry import OPERATIONS, Caller, CallOperation
 
 PATH = "/a2a"
 CARD = "/.well-known/agent-card.json"
 VERSION_HEADER = "a2a-version"
 PARSE_ERROR = -32700
-CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 class A2aClient(NamedTuple):
     """The client of a request: its operations, its name, and the address that it used."""
 
-    ask: CallOperation
+    call: CallOperation
     name: str
     base: str
     #: Set when the gateway stops.
@@ -40,7 +39,7 @@ class A2aMethods(Protocol):
 
     async def card(self, call: CallOperation, base: str) -> Mapping[str, Any]: ...
 
-    async def answer(
+    async def respond(
         self, client: A2aClient, given_version: str | None, body: Any
     ) -> Mapping[str, Any] | AsyncIterator[Mapping[str, Any]]: ...
 
@@ -80,7 +79,7 @@ class A2aEndpoint:
             return _json({"jsonrpc": "2.0", "id": None, "error": about})
         calls = self._calls_for(caller)
         client = A2aClient(calls, caller.actor.name, _base(request), self._stopping)
-        found = await methods.answer(client, request.headers.get(VERSION_HEADER), given)
+        found = await methods.respond(client, request.headers.get(VERSION_HEADER), given)
         if isinstance(found, Mapping):
             return _json(found)
         return StreamingResponse(_events(found), media_type="text/event-stream")

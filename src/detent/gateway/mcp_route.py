@@ -4,7 +4,7 @@ The server of the protocol is passed in by the caller and loaded at the first re
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -16,11 +16,10 @@ from detent.gateway import strict_json
 from detent.gateway.middleware import RequestContext
 from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.operation_routes import AnyTokenRoute
-from detent.operations.registry import OPERATIONS, Caller, Scope
+from detent.operations.registry import OPERATIONS, Caller, CallOperation, Scope
 from detent.trace_propagation import current_traceparent, received_traceparent
 
 PATH = "/mcp"
-CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 class McpServer(Protocol):

@@ -6,6 +6,7 @@ of the server; a call of one submits a task, which a worker executes. Needs the 
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from detent.operations.registry import Caller, Scope
 from detent.optional_package import optional_package
 from detent.submission.command import submit_task
 from detent.submission.offered_intents import DESCRIPTION, offered_intents
+from detent.trace_propagation import current_traceparent
 
 with optional_package("mcp", "2.3", extra="mcp"):
     from mcp import types
@@ -87,21 +89,21 @@ class DurableTasks(Extension):
     def _client(self, ctx: Context) -> McpClient:
         caller = Caller(self._name_of(ctx), SCOPES)
 
-        async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            call = partial(self._call, operation, caller, arguments)
-            return await anyio.to_thread.run_sync(call)
+        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+            request = partial(self._call, operation, caller, arguments)
+            return await anyio.to_thread.run_sync(request)
 
-        return McpClient(ask, SCOPES)
+        return McpClient(call, SCOPES)
 
     def _call(self, operation: str, caller: Caller, arguments: Mapping[str, Any]) -> Any:
-        core = self.app.installation()
         if operation == "list_offered_intents":
             found = offered_intents({name: each.row() for name, each in self.app.intents.items()})
             return {"items": [each._asdict() for each in found]}
+        core = self.app.installation()
         if operation == "submit_task":
             # The app knows its intents also before a worker has registered them.
             context = self.app.context(arguments["intent"], caller.actor, lifecycle=LIFECYCLE)
-            made = submit_task(context, arguments)
+            made = submit_task(replace(context, traceparent=current_traceparent()), arguments)
             return intake.submitted(core.engine.execute([made.request()]))
         return registry.call(operation, core, caller, **arguments)
 

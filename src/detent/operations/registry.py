@@ -1,7 +1,7 @@
 """The registry of operations: the name, the scope and the HTTP route of each."""
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
@@ -57,6 +57,8 @@ class Caller:
             )
 
 
+#: Calls an operation, by its name and with its arguments, for one caller.
+CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 #: The caller of the embedded API and of the CLI without a gateway, with all scopes.
 OWNER = Caller("owner")
 

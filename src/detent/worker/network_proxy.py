@@ -116,7 +116,7 @@ class NetworkProxy:
         for descriptor, handler in zip(descriptors, handlers, strict=False):
             listening = socket.socket(fileno=descriptor)
             answer = partial(self._within_limit, handler)
-            self._servers.append(await asyncio.start_server(answer, sock=listening))
+            self._servers.append(await asyncio.start_server(answer, sock=listening, limit=MAX_HEAD))
 
     async def _within_limit(
         self,

@@ -24,8 +24,9 @@ from detent.integrations.a2a.a2a_parameters import (
     SendParams,
     TaskParams,
 )
-from detent.integrations.mcp.mcp_tools import CallOperation, poll
+from detent.integrations.poll import poll
 from detent.kernel.state_mapping import A2aState
+from detent.operations.registry import CallOperation
 from detent.operations.task_webhooks import check_task_webhook
 from detent.redaction import redact
 from detent.settings import Settings
@@ -70,7 +71,7 @@ class A2aClient(Protocol):
     """The client of a request: its operations, its name, and the address that it used."""
 
     @property
-    def ask(self) -> CallOperation: ...
+    def call(self) -> CallOperation: ...
 
     @property
     def name(self) -> str: ...
@@ -101,7 +102,7 @@ class A2aServer:
             offered = []
         return a2a.agent_card(offered, base, version("detent"))
 
-    async def answer(
+    async def respond(
         self, client: A2aClient, given_version: str | None, body: Any
     ) -> dict[str, Any] | AsyncIterator[dict[str, Any]]:
         """The response to a request, or the responses of a stream."""
@@ -191,12 +192,12 @@ def _read(kind: type[S], params: Any) -> S:
 
 
 async def _offered(client: A2aClient) -> list[Row]:
-    found: list[Row] = (await client.ask("list_offered_intents", {}))["items"]
+    found: list[Row] = (await client.call("list_offered_intents", {}))["items"]
     return found
 
 
 async def _outcome(client: A2aClient, task_id: str) -> Row:
-    found: Row = await client.ask("task_outcome", {"task_id": task_id, "own": True})
+    found: Row = await client.call("task_outcome", {"task_id": task_id, "own": True})
     return found
 
 
@@ -235,7 +236,7 @@ async def _submit(client: A2aClient, given: SendParams) -> str:
         "tags": [a2a.TAG, *([] if context is None else [a2a.CONTEXT_TAG + context])],
         "idempotency_key": f"a2a:{digest}",
     }
-    return str((await client.ask("submit_task", wanted))["id"])
+    return str((await client.call("submit_task", wanted))["id"])
 
 
 async def _answer_question(client: A2aClient, task_id: str, message: a2a.Message) -> None:
@@ -247,7 +248,7 @@ async def _answer_question(client: A2aClient, task_id: str, message: a2a.Message
         raise A2aError(UNSUPPORTED, text)
     answer = a2a.answer_to(question, message)
     wanted = {"task_id": task_id, "question": question["name"], "answer": answer}
-    await client.ask("answer_task", wanted)
+    await client.call("answer_task", wanted)
 
 
 async def send_message(client: A2aClient, params: Any) -> Any:
@@ -274,7 +275,7 @@ async def list_tasks(client: A2aClient, params: Any) -> Any:
     if not 1 <= given.page_size <= 100:
         raise A2aError(INVALID_PARAMS, "pageSize must be from 1 to 100.")
     wanted = {"own": True, "tag": a2a.TAG, "limit": MAX_LISTED}
-    rows = (await client.ask("list_tasks", wanted))["items"]
+    rows = (await client.call("list_tasks", wanted))["items"]
     found = [each["id"] for each in rows if await _is_listed(client, given, each)]
     # From the position in all tasks: the last one of a page may have another status by now.
     start = _position_after(given.page_token, [each["id"] for each in rows])
@@ -323,7 +324,7 @@ async def cancel_task(client: A2aClient, params: Any) -> Any:
     if a2a.state_of(outcome) in a2a.ENDED:
         text = f"Task {task_id} has ended: it is {a2a.state_of(outcome)}."
         raise A2aError(NOT_CANCELABLE, text)
-    await client.ask("cancel_task", {"task_id": task_id, "reason": "cancelled by the client"})
+    await client.call("cancel_task", {"task_id": task_id, "reason": "cancelled by the client"})
     return a2a.task(await _outcome(client, task_id), client.base)
 
 
@@ -364,7 +365,7 @@ async def _put_push(client: A2aClient, task_id: str, given: PushConfig) -> Any:
         "token": given.token,
         "authorization": _authorization(given),
     }
-    return _push(await client.ask("put_task_webhook", wanted))
+    return _push(await client.call("put_task_webhook", wanted))
 
 
 def _authorization(given: PushConfig) -> str | None:
@@ -383,7 +384,7 @@ async def create_push(client: A2aClient, params: Any) -> Any:
 
 
 async def _pushes(client: A2aClient, task_id: str) -> list[dict[str, Any]]:
-    found = await client.ask("list_task_webhooks", {"task_id": task_id})
+    found = await client.call("list_task_webhooks", {"task_id": task_id})
     return [_push(each) for each in found["items"]]
 
 
@@ -405,7 +406,7 @@ async def delete_push(client: A2aClient, params: Any) -> Any:
     """`DeleteTaskPushNotificationConfig`; repeated deletions change nothing."""
     given = _read(PushParams, params)
     wanted = {"task_id": given.task_id, "name": given.id or "default"}
-    await client.ask("delete_task_webhook", wanted)
+    await client.call("delete_task_webhook", wanted)
     return {}
 
 

@@ -4,7 +4,7 @@ Each tool is an operation with its name and its scope. Needs the extra `mcp`, wh
 import, so callers import this module only when it is needed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -29,9 +29,10 @@ from detent.integrations.mcp.mcp_tools import (
     mcp_meta,
     resource_from,
     tools_for,
+    traceparent_in,
 )
-from detent.operations.registry import Scope
-from detent.trace_propagation import HEADER, received_traceparent
+from detent.operations.registry import CallOperation, Scope
+from detent.trace_propagation import received_traceparent
 
 EVERY_TOOL = tools_for(frozenset(Scope))
 CLIENT_KEY = "detent.client"
@@ -105,8 +106,8 @@ class RequestHandlers:
         client = self.client_of(ctx)
         try:
             tool = _find(params.name, client)
-            with received_traceparent(_traceparent(params)):
-                answer = await tool.call(client.ask, params.arguments or {}, client.stopping)
+            with received_traceparent(traceparent_in(params.meta)):
+                answer = await tool.call(client.call, params.arguments or {}, client.stopping)
         except DetentError as error:
             return _result(problem(error), is_error=True)
         except Exception as error:
@@ -151,15 +152,9 @@ async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any])
     """The response of an operation to a resource request; errors become protocol errors."""
     try:
         _find(operation, client)
-        return await client.ask(operation, arguments)
+        return await client.call(operation, arguments)
     except Exception as error:
         raise protocol_error(operation, error) from None
-
-
-def _traceparent(params: types.CallToolRequestParams) -> str | None:
-    """The trace context in the metadata of a request."""
-    given = (params.meta or {}).get(HEADER)
-    return given if isinstance(given, str) else None
 
 
 def _find(name: str, client: McpClient) -> Tool:
@@ -260,7 +255,7 @@ class HttpTools:
 
     async def serve(
         self,
-        ask: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        call: CallOperation,
         scopes: frozenset[Scope],
         scope: Connection,
         receive: Receive,
@@ -268,7 +263,7 @@ class HttpTools:
     ) -> None:
         """Handle one request of a client."""
         await self._open.wait()
-        scope[CLIENT_KEY] = McpClient(ask, scopes, self._stopping)
+        scope[CLIENT_KEY] = McpClient(call, scopes, self._stopping)
         await self._manager.handle_request(scope, receive, send)
 
     def stop(self) -> None:

@@ -17,10 +17,12 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from detent.errors import DetentError
 from detent.integrations.mcp import mcp_task_fields as fields
 from detent.integrations.mcp.mcp_errors import problem, protocol_error
-from detent.integrations.mcp.mcp_tools import LONGEST_WAIT_S, McpClient, poll
+from detent.integrations.mcp.mcp_tools import LONGEST_WAIT_S, McpClient, traceparent_in
+from detent.integrations.poll import poll
 from detent.kernel.state_mapping import McpStatus
 from detent.operations.registry import Scope
 from detent.submission.offered_intents import TaskSupport
+from detent.trace_propagation import received_traceparent
 
 TASKS = "io.modelcontextprotocol/tasks"
 #: The lifecycle of tasks that tool calls create: the result needs no review.
@@ -63,11 +65,11 @@ class TaskMethods:
     async def update(self, ctx: Context, params: UpdateTaskParams) -> HandlerResult:
         """Answer open questions of the task. All answers are checked before one is stored."""
         outcome = await self._outcome(ctx, params.task_id)
-        ask = self.client_of(ctx).ask
+        call = self.client_of(ctx).call
         try:
             for name, answer in fields.answers_in(outcome, params.input_responses).items():
                 wanted = {"task_id": params.task_id, "question": name, "answer": answer}
-                await ask("answer_task", wanted)
+                await call("answer_task", wanted)
         except Exception as error:
             raise protocol_error(ctx.method, error) from None
         return {}
@@ -79,7 +81,7 @@ class TaskMethods:
             return {}
         wanted = {"task_id": params.task_id, "reason": "cancelled by the client"}
         try:
-            await self.client_of(ctx).ask("cancel_task", wanted)
+            await self.client_of(ctx).call("cancel_task", wanted)
         except Exception as error:
             raise protocol_error(ctx.method, error) from None
         return {}
@@ -98,7 +100,7 @@ class TaskMethods:
 
 async def outcome_of(client: McpClient, task_id: str) -> Mapping[str, Any]:
     """The outcome of a task that the client created."""
-    found: Mapping[str, Any] = await client.ask("task_outcome", {"task_id": task_id, "own": True})
+    found: Mapping[str, Any] = await client.call("task_outcome", {"task_id": task_id, "own": True})
     return found
 
 
@@ -145,7 +147,7 @@ class IntentTools:
         client = self.client_of(ctx)
         if not client.may(Scope.SUBMIT, Scope.READ):
             return {}
-        found = (await client.ask("list_offered_intents", {}))["items"]
+        found = (await client.call("list_offered_intents", {}))["items"]
         return {each["name"]: each for each in found}
 
     async def call(
@@ -162,7 +164,8 @@ class IntentTools:
             return {"resultType": "input_required", "inputRequests": {ARGUMENTS: form}}
         client = self.client_of(ctx)
         try:
-            task_id = await _submit(client, ctx, params.name, arguments)
+            with received_traceparent(traceparent_in(params.meta)):
+                task_id = await _submit(client, ctx, params.name, arguments)
         except DetentError as error:
             return _refused(error)
         if supports_tasks(ctx) and tasks is not TaskSupport.FORBIDDEN:
@@ -186,7 +189,7 @@ async def _submit(
 ) -> str:
     wanted = {"intent": intent, "payload": arguments, "lifecycle": LIFECYCLE, "run": True}
     key = (ctx.meta or {}).get(IDEMPOTENCY_KEY)
-    submitted = await client.ask(
+    submitted = await client.call(
         "submit_task", wanted if key is None else {**wanted, "idempotency_key": key}
     )
     return str(submitted["id"])

@@ -4,22 +4,20 @@ Tables and what is made from them; nothing here knows the protocol's library.
 """
 
 import re
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import Parameter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import anyio
 
+from detent.integrations.poll import poll
 from detent.kernel.state_mapping import A2aState, McpStatus, View
 from detent.operations.input_models import Field, InputModel, fields_for, model_name
 from detent.operations.parameters import Input
-from detent.operations.registry import OPERATIONS, Operation, Scope
-
-CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-T = TypeVar("T")
+from detent.operations.registry import OPERATIONS, CallOperation, Operation, Scope
+from detent.trace_propagation import HEADER
 
 #: Operations that agents and people use through MCP. What a run may do is a tool by itself.
 OFFERED = (
@@ -64,8 +62,6 @@ OFFERED = (
     "snooze_task",
 )
 LONGEST_WAIT_S = 300
-#: How often a waiting tool looks: soon at first, then less and less often.
-FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +89,12 @@ class Tool:
         return self.model.read(given)
 
     async def call(
-        self, ask: CallOperation, given: Mapping[str, Any], stopping: anyio.Event
+        self, call: CallOperation, given: Mapping[str, Any], stopping: anyio.Event
     ) -> Any:
         arguments = self.arguments(given)
         if self.name == WAIT:
-            return await _wait(ask, stopping, **arguments)
-        return await ask(self.name, arguments)
+            return await _wait(call, stopping, **arguments)
+        return await call(self.name, arguments)
 
 
 def _tool(operation: Operation) -> Tool:
@@ -128,7 +124,7 @@ def tools_for(scopes: frozenset[Scope]) -> Mapping[str, Tool]:
 class McpClient:
     """A connected client: the function that calls operations for it, and its scopes."""
 
-    ask: CallOperation
+    call: CallOperation
     scopes: frozenset[Scope]
     #: Set when the server stops, so that waiting tools return.
     stopping: anyio.Event = field(default_factory=anyio.Event)
@@ -158,10 +154,10 @@ def _wait_tool() -> Tool:
 
 
 async def _wait(
-    ask: CallOperation, stopping: anyio.Event, task_id: str, timeout_s: int = 30
+    call: CallOperation, stopping: anyio.Event, task_id: str, timeout_s: int = 30
 ) -> Any:
     async def show() -> Any:
-        return await ask("show_task", {"task_id": task_id})
+        return await call("show_task", {"task_id": task_id})
 
     def needs_attention(task: Mapping[str, Any]) -> bool:
         return view_of(task).mcp is not McpStatus.WORKING
@@ -169,23 +165,10 @@ async def _wait(
     return await poll(show, needs_attention, stopping, timeout_s)
 
 
-async def poll(
-    read: Callable[[], Awaitable[T]],
-    ended: Callable[[T], bool],
-    stopping: anyio.Event,
-    timeout_s: float,
-) -> T:
-    """What is read last: when the condition holds, the time is over, or the server stops."""
-    until_s = time.monotonic() + timeout_s
-    pause_s = FIRST_LOOK_S
-    while True:
-        found = await read()
-        left_s = until_s - time.monotonic()
-        if ended(found) or left_s <= 0 or stopping.is_set():
-            return found
-        with anyio.move_on_after(min(pause_s, left_s)):
-            await stopping.wait()
-        pause_s = min(pause_s * 2, LAST_LOOK_S)
+def traceparent_in(meta: Mapping[str, Any] | None) -> str | None:
+    """The trace context in the metadata of a tool call."""
+    given = (meta or {}).get(HEADER)
+    return given if isinstance(given, str) else None
 
 
 # ---- how a task looks from elsewhere ---------------------------------------------------------
@@ -247,7 +230,7 @@ RESOURCES = (
 
 
 def resource_from(uri: str) -> tuple[Resource, dict[str, Any]] | None:
-    """The resource at an address, and what to ask its operation for."""
+    """The resource at an address, and the arguments of its operation."""
     for each in RESOURCES:
         pattern = re.escape(each.uri).replace(re.escape("{task_id}"), "([A-Za-z0-9._:-]{1,200})")
         found = re.fullmatch(pattern, uri)
