@@ -69,6 +69,7 @@ def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
         )
     assert done.returncode == 7
     assert done.stderr.startswith(f"detent: The gateway cannot listen on 127.0.0.1:{port}")
+    assert "choose another port with --port" in done.stderr
     assert live_gateway.exists()
 
 

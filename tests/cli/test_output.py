@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.cli.output import Styled, clean, print_json, print_table
+from detent.cli.output import Styled, clean, print_json, print_table, value_text
 from tests.cli.terminal import drawn_on
 
 HOSTILE = {
@@ -81,3 +81,8 @@ def _on_a_terminal(arguments: list[str]) -> str:
     with subprocess.Popen(arguments, stdout=theirs, env=environment) as process:
         process.wait(timeout=60)
     return drawn_on(ours, theirs)
+
+
+def test_values_are_json_and_strings_are_plain() -> None:
+    values = [True, None, 0.5, "a b", {"a": [1]}]
+    assert [value_text(each) for each in values] == ["true", "null", "0.5", "a b", '{"a": [1]}']

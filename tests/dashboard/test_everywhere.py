@@ -242,3 +242,26 @@ def test_known_items_and_refused_decisions_do_not_notify(
     detent.submit("ask", {"text": "Well?"}, "blocked", title="Known later")
     expect(page.get_by_role("link", name="Known later")).to_be_visible()
     assert len(page.evaluate("window.notified")) == 1
+
+
+def test_the_inbox_opens_without_an_item_in_its_address(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/inbox")
+    expect(page.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
+
+
+@pytest.mark.parametrize(("path", "row"), [("/access", "Pages"), ("/lifecycles/run", "Lifecycles")])
+def test_on_a_phone_the_current_link_of_a_row_is_in_view(
+    page: Page, detent: Scene, path: str, row: str
+) -> None:
+    page.set_viewport_size({"width": 300, "height": 740})
+    page.goto(detent.url + path)
+    current = page.get_by_role("navigation", name=row, exact=True).locator("[aria-current]")
+    expect(current).to_be_in_viewport(ratio=1)
+
+
+def test_on_a_phone_the_search_fits_its_button(page: Page, detent: Scene) -> None:
+    page.set_viewport_size({"width": 390, "height": 740})
+    page.goto(detent.url)
+    search = page.get_by_role("button", name="Search")
+    expect(search).to_be_visible()
+    assert search.evaluate("(each) => each.scrollWidth <= each.clientWidth")

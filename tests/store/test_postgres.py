@@ -91,6 +91,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(server: Server, url: str) 
         (result,) = engine.execute([CommandRequest(c.SubmitJob(new_id(), "p", "dig"), PERSON)])
         assert isinstance(result, Unavailable)
         assert "the database cannot be reached" in result.message
+        assert result.hint.startswith("Check store.url and that the server runs")
         server.restart()
         second = submit_job(engine)
         assert {each.job.id for each in claim(engine, 5)} == {first, second}

@@ -74,8 +74,8 @@ def test_a_command_that_is_none_is_refused_at_import(argv: Any, text: str) -> No
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        ({}, "payload.a must be a text or a number"),
-        (None, "payload.a must be a text or a number"),
+        ({}, "payload.a is missing: the command requires it"),
+        (None, "payload.a is missing: the command requires it"),
         ({"a": ["x"]}, "payload.a must be a text or a number"),
         ({"a": "--upload-pack=evil"}, "could be read as an option"),
         ({"a": "-1"}, "could be read as an option"),

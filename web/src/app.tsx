@@ -15,7 +15,7 @@ import { Shell } from "./ui/shell";
 import { TablesProvider } from "./ui/tables";
 
 const PAGES = [
-  ["/inbox/:id", Inbox],
+  ["/inbox/:id?", Inbox],
   ["/board", lazy(() => import("./pages/board/page"))],
   ["/tasks/:id/review", lazy(() => import("./pages/review/page"))],
   ["/tasks/:id/variants", lazy(() => import("./pages/variants/page"))],

@@ -152,7 +152,10 @@ def server(settings: Settings) -> Iterator[Finding]:
         except OSError as error:
             what = f"the gateway cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             yield Finding(
-                "port", False, what, "Stop the program that uses the port, or set gateway.port."
+                "port",
+                False,
+                what,
+                "Stop the program that uses the port, or use another: --port or gateway.port.",
             )
 
 

@@ -71,4 +71,4 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(event))
         return
     position, name, at, actor, about = event_cells(event)
-    output.print_text(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
+    output.print_text(f"{position:>8}  {at}  {name:<23} {about}  {actor}")

@@ -12,6 +12,9 @@ from detent.cli.typed_values import value_from
 
 COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
 
+#: What the overall verdict of `detent health` summarises.
+OVERALL = "the worst of success rate, queue and blocked"
+
 
 @click.command()
 @output.json_option
@@ -25,7 +28,7 @@ def health(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        rows = [("all", "verdict", _mark(found["verdict"]), "")]
+        rows = [("all", "verdict", _mark(found["verdict"]), OVERALL)]
         for name, group in (("system", found["system"]), ("your work", found["work"])):
             rows += [
                 (name, each["figure"].replace("_", " "), _mark(each["verdict"]), each["text"])

@@ -183,7 +183,7 @@ def alternatives(names: Iterable[str]) -> str:
 
 def value_text(value: Any) -> str:
     """A JSON value as text for a person: strings without quotes."""
-    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def print_table(

@@ -13,6 +13,8 @@ from detent.cli.id_lookup import call_first_match, find_lookup, whole_id
 
 #: A detail of `why` that only `--json` has: the name of the wait in the log.
 HIDDEN_DETAIL = "wait"
+#: The next check of a reason that only a person clears; not shown.
+NO_CHECK = "none"
 
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,7 +119,8 @@ def why(work_id: str, as_json: bool) -> None:
     output.print_text(f"{answer['id']}: {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
-        cleared += f" Next check: {reason['looks_again']}."
+        if reason["looks_again"] != NO_CHECK:
+            cleared += f" Next check: {reason['looks_again']}."
         output.print_text(f"- {reason['reason']}: {cleared}")
         for each in reason["actions"]:
             output.print_text(f"  {each['command']}")

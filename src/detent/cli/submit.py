@@ -1,5 +1,7 @@
 """`detent submit`: submit a task, and wait for its end if --wait is given."""
 
+import json
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
 from detent.cli.variants import variants_from
 from detent.cli.working_jobs import working_jobs
+from detent.errors import DetentError
 
 #: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
 BLOCKED = 11
@@ -33,7 +36,7 @@ TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A field of the payload; may be repeated.",
+    help="A field of the payload, as JSON if it can be parsed; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @click.option("--project", help="The project of the task.")
@@ -98,7 +101,7 @@ def submit(
 
     Prints the id of the task. `detent intents` lists the known intents. Exit codes with --wait:
     0 succeeded, 10 failed, 11 blocked until a person acts, 12 cancelled, 13 timed out, 14 budget
-    exceeded.
+    exceeded. Example: detent submit hello --set name=Ada --wait
     """
     named = {
         "plan": None if plan is None else read_plan(Path(plan)),
@@ -108,21 +111,36 @@ def submit(
     options = {name: value for name, value in named.items() if value is not None} or None
     with connect() as detent:
         fields["depends_on"] = [whole_id(detent, "task", each) for each in fields["depends_on"]]
-        made = detent.call(
-            "submit_task",
-            source="cli",
-            run=not hold,
-            payload=payload_from(payload, assignments),
-            options=options,
-            max_budget_usd=value_from(max_budget_usd),
-            **fields,
-        )
+        try:
+            made = detent.call(
+                "submit_task",
+                source="cli",
+                run=not hold,
+                payload=payload_from(payload, assignments),
+                options=options,
+                max_budget_usd=value_from(max_budget_usd),
+                **fields,
+            )
+        except DetentError as error:
+            explain_quotes(error, assignments)
+            raise
         if not wait:
             output.print_result(made, made["id"], as_json)
             return
+        _print_progress(as_json, f"Submitted {made['id']}. Ctrl-C ends the waiting, not the task.")
         task = wait_for(detent, made["id"], as_json)
         _report(detent, task, as_json)
     sys.exit(exit_code(task))
+
+
+def explain_quotes(error: DetentError, assignments: tuple[str, ...]) -> None:
+    """Add to the hint how --set gives text, if text was wanted and a number was read."""
+    field, given = str(error.details.get("field")), error.details.get("given")
+    name = field.removeprefix("payload.")
+    wanted = error.details.get("allowed")
+    if wanted == ["text"] and any(each.startswith(f"{name}=") for each in assignments):
+        quoted = shlex.quote(f"{name}={json.dumps(json.dumps(given))}")
+        error.hint += f" --set reads JSON; for text, write: --set {quoted}"
 
 
 def exit_code(task: Mapping[str, Any]) -> int:
@@ -187,8 +205,6 @@ def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
 
 def read_plan(path: Path) -> Any:
     """Read a plan from a JSON file, or from a YAML file."""
-    import json
-
     kind = "YAML" if path.suffix in (".yaml", ".yml") else "JSON"
     try:
         text = path.read_text("utf-8")

@@ -1,5 +1,7 @@
 """Commands that start detent: `init`, `up`, `serve`, `worker`, `keeper`."""
 
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,11 +18,11 @@ from detent.cli.target import load_local
 from detent.errors import Misconfigured, Refused
 from detent.settings import FILE_NAME, TOKEN_FILE
 
-EXAMPLE_BODY = (
-    '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
-)
-#: The intent of the example command, if it is configured.
+#: The intent of the example: it needs no payload and costs nothing.
 EXAMPLE_INTENT = "runQA"
+EXAMPLE_BODY = (
+    f'{{"source":"api","intent":"{EXAMPLE_INTENT}","priority":"P0","payload":{{"project":"demo"}}}}'
+)
 STARTER_FILE = """\
 # detent's configuration. `detent config show` shows where each value comes from.
 
@@ -88,13 +90,17 @@ def _options(*options: Decorator) -> Decorator:
 
 
 _common_options = _options(
-    click.option("--data-dir", "store_data_dir", help="The data directory."),
+    click.option(
+        "--data-dir",
+        "store_data_dir",
+        help="The data directory; default .detent beside detent.toml.",
+    ),
     click.option("--store", "store_url", help="The store: a path, or postgresql://…"),
     output.json_option,
 )
 _gateway_options = _options(
-    click.option("--host", "gateway_host", help="The address to listen on."),
-    click.option("--port", "gateway_port", type=int, help="The port to listen on."),
+    click.option("--host", "gateway_host", help="The address to listen on; default 127.0.0.1."),
+    click.option("--port", "gateway_port", type=int, help="The port to listen on; default 5680."),
     click.option(
         "--public",
         "gateway_public",
@@ -112,7 +118,10 @@ _worker_options = _options(
         help="A Python app whose intents the worker runs; may be repeated.",
     ),
     click.option(
-        "--concurrency", "worker_concurrency", type=int, help="How many jobs run at the same time."
+        "--concurrency",
+        "worker_concurrency",
+        type=int,
+        help="How many jobs run at the same time; default 8.",
     ),
 )
 
@@ -227,7 +236,7 @@ def _print_ready(service: Any, data_dir: Path, as_json: bool) -> None:
         f"Token: {data_dir / TOKEN_FILE}"
     )
     if service.core.intents:
-        output.print_text(_example(service, data_dir / TOKEN_FILE))
+        output.print_text(example(service, data_dir / TOKEN_FILE))
 
 
 def _dashboard_link(service: Any) -> str:
@@ -236,19 +245,28 @@ def _dashboard_link(service: Any) -> str:
         link = login_link(service.url, Direct(service.core))
     except Refused:
         return f"{service.url}/  (sign in with a code: POST /api/login/codes with a valid token)"
-    more = "(the link works once, within a minute; `detent dashboard` prints a new one)"
+    again = f"`{own_command()} dashboard`"
+    more = f"(the link works once, within a minute; {again} prints a new one)"
     return f"{link}\n       {more}"
 
 
-def _example(service: Any, token: Path) -> str:
-    """An example command that submits a task of a known intent."""
-    intents = service.core.intents
-    body = EXAMPLE_BODY.format(
-        intent=EXAMPLE_INTENT if EXAMPLE_INTENT in intents else next(iter(intents))
-    )
+def example(service: Any, token: Path) -> str:
+    """Example commands. Other intents may need a payload or cost money: they are only listed."""
+    detent = own_command()
+    if EXAMPLE_INTENT not in service.core.intents:
+        return f"\nTry:   {detent} intents    # the task types that you can submit"
     return (
         f"\nTry:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
         f'         -H "Authorization: Bearer $(cat {token})" \\\n'
-        f"         -d '{body}'\n"
-        "       detent tasks"
+        f"         -d '{EXAMPLE_BODY}'\n"
+        f"       {detent} tasks"
     )
+
+
+def own_command() -> str:
+    """The command with which a shell runs this detent: its path if it is not the one on PATH."""
+    own = Path(sys.argv[0])
+    found = shutil.which("detent")
+    if own.name != "detent" or (found is not None and Path(found).samefile(own)):
+        return "detent"
+    return shlex.quote(str(own))

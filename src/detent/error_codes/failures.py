@@ -209,7 +209,8 @@ FAILURES: Mapping[str, Code] = {
         4,
         "The request has no valid token.",
         "The token is missing, unknown, expired or revoked.",
-        "Use a valid token: set DETENT_TOKEN, or over HTTP the header `Authorization: Bearer …`.",
+        "Use a valid token, which `detent tokens create` creates: with --token or DETENT_TOKEN, or "
+        "over HTTP in the header `Authorization: Bearer …`.",
     ),
     "forbidden": Code(
         403,

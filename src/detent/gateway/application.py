@@ -189,7 +189,10 @@ def make_app(
 
 
 async def _not_found(scope: Connection, receive: Receive, send: Send) -> None:
-    error = NotFound(f"There is nothing at {scope['path']!r}.")
+    error = NotFound(
+        f"There is nothing at {scope['path']!r}.",
+        hint="Check the path: /openapi.json lists all paths.",
+    )
     await refuse(error, scope, receive, send)
 
 

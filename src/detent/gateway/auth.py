@@ -213,7 +213,8 @@ def check_address(settings: Settings) -> None:
         raise Misconfigured(
             f"gateway.host is {settings.gateway_host}, which other machines can reach.",
             setting="gateway.public",
-            hint="Set gateway.public to true if that is intended, and put a TLS proxy in front.",
+            hint="If that is intended, use --public or set gateway.public to true, and put a TLS "
+            "proxy in front.",
         )
     if settings.gateway_metrics_open and not is_loopback(settings.gateway_host):
         raise Misconfigured(

@@ -141,6 +141,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise Misconfigured(
             f"The gateway cannot listen on {host}:{port}: {error.strerror}.",
             setting="gateway.port",
-            hint="Another program may use the port: stop it, or set gateway.port.",
+            hint="Another program, perhaps another detent, may use the port: stop it, or choose "
+            "another port with --port or gateway.port.",
         ) from None
     return made

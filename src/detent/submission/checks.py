@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from detent.error_codes import CODES
 from detent.errors import Invalid, NotFound
 from detent.kernel.entities import Resource, Task
 from detent.kernel.plan import PlanStep
@@ -10,6 +11,7 @@ from detent.kernel.resource_matching import candidates
 from detent.submission.context import Context
 from detent.submission.options import plan_of
 from detent.submission.request import MAX_NAME
+from detent.suggestions import did_you_mean
 
 DEFAULT_PROJECT = "default"
 
@@ -18,12 +20,14 @@ def check_choice(value: str, allowed: Iterable[str], where: str, code: str = "in
     """The value, if it is one of the allowed values; otherwise raises Invalid."""
     if value not in allowed:
         names = tuple(sorted(allowed))
+        meant = did_you_mean(value, names)
         raise Invalid(
             f"{where} must be one of {', '.join(names) or 'none'}, not {value!r}.",
             code=code,
             field=where,
             given=value,
             allowed=names,
+            hint=meant and f"{meant}{CODES[code].remedy}",
         )
     return value
 

@@ -9,6 +9,14 @@ import { Diagram } from "../ui/diagram";
 import { Empty } from "../ui/notes";
 import { StateMark } from "../ui/state";
 import { useTables } from "../ui/tables";
+import { Tabs } from "../ui/tabs";
+
+/** Where a task is created without naming a lifecycle. */
+const ENTRY_POINTS: Record<string, string> = {
+  add: "POST /add",
+  submit: "detent submit and POST /api/tasks",
+  schedule: "schedules",
+};
 
 export default function Lifecycles({ name }: { name?: string }) {
   const tables = useTables();
@@ -20,7 +28,7 @@ export default function Lifecycles({ name }: { name?: string }) {
   return (
     <>
       <h1>Lifecycles</h1>
-      <nav className="tabs" aria-label="Lifecycles">
+      <Tabs label="Lifecycles">
         {newest.map((each) => (
           <Link
             key={each.id}
@@ -30,7 +38,7 @@ export default function Lifecycles({ name }: { name?: string }) {
             {each.name}
           </Link>
         ))}
-      </nav>
+      </Tabs>
       {table ? (
         <One table={table} counts={counts.data?.lifecycles} />
       ) : (
@@ -51,7 +59,8 @@ function One({ table, counts }: { table: Lifecycle; counts: ByState | undefined 
         current count.
         {table.rows.some((row) => row.extension) &&
           " Dashed arrows with labels in italics, and rows marked ext, are extensions."}
-        {table.default_for.length > 0 && ` New tasks from ${list(table.default_for)} have it.`}
+        {table.default_for.length > 0 &&
+          ` It is the default for tasks from ${list(table.default_for.map((each) => ENTRY_POINTS[each] ?? each))}.`}
       </p>
       {table.kind === "task" && (
         <div className="row wrap lifecycle-links">

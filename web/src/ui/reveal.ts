@@ -12,3 +12,14 @@ export function useReveal(entry: RefObject<HTMLElement | null>, chosen: boolean)
     else if (own.bottom > shown.bottom) list.scrollTop += own.bottom - shown.bottom;
   }, [entry, chosen]);
 }
+
+/** Scrolls a row of links sideways so that the current one is in the middle, after each move. */
+export function useRevealCurrent(row: RefObject<HTMLElement | null>, path: string): void {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the path is what it reacts to
+  useEffect(() => {
+    const current = row.current?.querySelector<HTMLElement>("[aria-current]");
+    if (!row.current || !current) return;
+    const [shown, own] = [row.current.getBoundingClientRect(), current.getBoundingClientRect()];
+    row.current.scrollLeft += own.left + own.width / 2 - (shown.left + shown.width / 2);
+  }, [row, path]);
+}

@@ -19,6 +19,7 @@ import { type KeyHelp, useKeyHelp, useKeys } from "./keys";
 import { NotificationSwitch } from "./notifications";
 import { Palette } from "./palette";
 import type { Entry } from "./palette_match";
+import { useRevealCurrent } from "./reveal";
 import { useTheme } from "./theme";
 import { say, Toast } from "./toast";
 import { useNow } from "./when";
@@ -49,6 +50,8 @@ interface Props {
 export function Shell({ waiting, onLeave, children }: Props) {
   const path = usePath();
   const main = useRef<HTMLElement>(null);
+  const places = useRef<HTMLElement>(null);
+  useRevealCurrent(places, path);
   const [open, setOpen] = useState<Opened>(null);
   // Screen readers start at the beginning of the new page.
   const first = useRef(true);
@@ -67,7 +70,7 @@ export function Shell({ waiting, onLeave, children }: Props) {
           <Emblem />
           detent
         </Link>
-        <nav aria-label="Pages">
+        <nav aria-label="Pages" ref={places}>
           {PLACES.map(([to, name, icon]) => (
             <Link key={to} to={to} aria-current={isAt(path, to) ? "page" : undefined}>
               <Icon name={icon} />

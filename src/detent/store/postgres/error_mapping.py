@@ -59,6 +59,7 @@ CONFLICTS = {
 
 #: What libpq says of a certificate that it refuses; it does not say which of the reasons it was.
 CERTIFICATE_REFUSED = ("certificate verify failed", "server certificate for")
+CHECK_SERVER = "Check store.url and that the server runs and accepts connections, then try again."
 CERTIFICATE = (
     "the certificate of the database server was refused: it has expired, is for another host, or "
     "its authority is not in sslrootcert. Renew it on the server, or correct the URL."
@@ -81,14 +82,15 @@ def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
             return _temporary(message, error, where)
     if isinstance(error, psycopg.OperationalError):
         refused = any(words in str(error) for words in CERTIFICATE_REFUSED)
-        return _temporary(
-            CERTIFICATE if refused else "the database cannot be reached.", error, where
-        )
+        if refused:
+            return _temporary(CERTIFICATE, error, where)
+        return _temporary("the database cannot be reached.", error, where, CHECK_SERVER)
     return _permanent(error, sqlstate, where)
 
 
-def _temporary(message: str, error: Exception, where: str) -> Unavailable:
-    return Unavailable(f"{where}: {message} ({_one_line(error)})", retry_after_s=RETRY_AFTER_S)
+def _temporary(message: str, error: Exception, where: str, hint: str | None = None) -> Unavailable:
+    text = f"{where}: {message} ({_one_line(error)})"
+    return Unavailable(text, retry_after_s=RETRY_AFTER_S, hint=hint)
 
 
 def _permanent(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:

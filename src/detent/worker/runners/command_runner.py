@@ -130,12 +130,12 @@ def _value(place: str, payload: Any, after_options: bool) -> str:
     value = payload
     for name in path.split(".")[1:]:
         value = value.get(name) if isinstance(value, Mapping) else None
-    if value is None or isinstance(value, Mapping | list):
-        raise Invalid(
-            f"{path} must be a text or a number, because the command needs it.",
-            field=path,
-            given=value,
-        )
+    if value is None:
+        message = f"{path} is missing: the command requires it."
+        raise Invalid(message, field=path, hint="Submit the task again with this field.")
+    if isinstance(value, Mapping | list):
+        message = f"{path} must be a text or a number, because it is an argument of the command."
+        raise Invalid(message, field=path, given=value)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if "\0" in text:
         raise Invalid(f"{path} must not contain a NUL character.", field=path)

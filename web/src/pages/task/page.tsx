@@ -6,6 +6,7 @@ import { Link, linkTo } from "../../router";
 import { dollars, plain } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Empty, Loading, Trouble } from "../../ui/notes";
+import { Tabs } from "../../ui/tabs";
 import { When } from "../../ui/when";
 import { titleOf } from "../inbox/kinds";
 import { Gantt } from "./gantt";
@@ -62,13 +63,13 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
   return (
     <>
       <Head task={task.data} />
-      <nav className="tabs" aria-label="Views of the task">
+      <Tabs label="Views of the task">
         {tabsOf(task.data).map(([key, name]) => (
           <Link key={key} to={linkTo.task(id, key)} aria-current={key === tab ? "page" : undefined}>
             {name}
           </Link>
         ))}
-      </nav>
+      </Tabs>
       <Tab task={task.data} tab={tab} />
     </>
   );

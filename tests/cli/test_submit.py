@@ -1,0 +1,48 @@
+"""`detent submit`: the id before the wait, and how --set gives text."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from detent.cli import submit
+from detent.errors import Invalid
+
+Run = Callable[..., Result]
+
+
+def test_the_id_is_printed_before_the_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(detent: Any, task_id: str, as_json: bool) -> Any:
+        return detent.call("show_task", task_id=task_id)
+
+    monkeypatch.setattr(submit, "wait_for", shown)
+    result = run("submit", "runQA", "--hold", "--wait")
+    task_id = run("tasks").stdout.splitlines()[1].split()[0]
+    note = f"Submitted {task_id}. Ctrl-C ends the waiting, not the task."
+    assert result.stderr.splitlines() == [note]
+    assert task_id in result.stdout
+
+
+def test_a_misspelled_intent_is_recognised(run: Run) -> None:
+    told = run("submit", "runQa", code=2).stderr
+    assert "Did you mean runQA? Use one of the known intents" in told
+    assert "Did you mean" not in run("submit", "x" * 5_000, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed", "assignment", "hint"),
+    [
+        (1.4, "text", "version=1.4", """--set 'version="1.4"'"""),
+        (1.4, "text", "other=1", None),
+        (1.4, "a whole number", "version=1.4", None),
+    ],
+)
+def test_a_number_in_place_of_text_is_explained(
+    given: Any, allowed: str, assignment: str, hint: str | None
+) -> None:
+    error = Invalid("wrong", field="payload.version", given=given, allowed=(allowed,))
+    before = error.hint
+    submit.explain_quotes(error, (assignment,))
+    added = error.hint.removeprefix(before)
+    assert added == ("" if hint is None else f" --set reads JSON; for text, write: {hint}")

@@ -1,0 +1,37 @@
+"""What `detent up` prints: examples that work as they are printed."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from detent.cli import up
+
+
+def example(*intents: str) -> str:
+    core = SimpleNamespace(intents=dict.fromkeys(intents))
+    return up.example(SimpleNamespace(url="http://127.0.0.1:1", core=core), Path("token"))
+
+
+def test_the_example_submits_only_what_needs_no_payload_and_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["detent"])
+    assert '"intent":"runQA"' in example("fixBug", "runQA")
+    expected = "Try:   detent intents    # the task types that you can submit"
+    assert example("fixBug", "hello").strip() == expected
+
+
+def test_the_printed_command_is_found_by_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "bin" / "detent"
+    own.parent.mkdir()
+    own.touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(own)])
+    monkeypatch.setenv("PATH", os.defpath)
+    assert up.own_command() == str(own)
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert up.own_command() == "detent"
