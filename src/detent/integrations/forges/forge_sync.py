@@ -11,12 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from detent import views
-<<<<<<< HEAD
-from detent.errors import Invalid, NotFound, Refused, TooLarge
-=======
 from detent.engine.project_usage import STORAGE_QUOTA
-from detent.errors import Invalid, Refused, TooMany
->>>>>>> many
+from detent.errors import Invalid, NotFound, Refused, TooLarge, TooMany
 from detent.integrations.forges.forge import Forge, ForgeRefused, NewRequest, PullRequest, Status
 from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.forge_task import BRANCH, ForgeTask, live_tasks, read_task
