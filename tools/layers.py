@@ -59,7 +59,7 @@ LAYERS: tuple[frozenset[str], ...] = (
         }
     ),
     frozenset({"errors"}),
-    frozenset({"error_codes"}),
+    frozenset({"error_codes", "suggestions"}),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Packages inside one part that must not know each other.

@@ -25,8 +25,8 @@ def test_the_id_is_printed_before_the_wait(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_a_misspelled_intent_is_recognised(run: Run) -> None:
-    told = run("submit", "runQa", code=2).stderr
-    assert "Did you mean runQA? Use one of the known intents" in told
+    shown = run("submit", "runQa", code=2).stderr
+    assert "Did you mean runQA? Use one of the known intents" in shown
     assert "Did you mean" not in run("submit", "x" * 5_000, code=2).stderr
 
 
