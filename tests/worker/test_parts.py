@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -18,6 +18,7 @@ from detent.engine.claims import ClaimRequest
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
+from detent.store.blobs import Blob
 from detent.store.memory import MemoryStore
 from detent.store.types import LoggedEvent
 from detent.testing.audit import audit
@@ -31,6 +32,7 @@ from detent.worker.held_jobs import HeldJobs
 from detent.worker.pace import FEWEST_RUNS, LEAST_COST_S, Pace
 from detent.worker.pools import Threads
 from detent.worker.reporter import Reporter
+from detent.worker.retried_blobs import RetriedBlobs
 from detent.worker.run_files import RunFiles
 from detent.worker.step_history import earlier_results
 from detent.worker.suspect_jobs import MAX_WAIT_S, Isolation, is_suspect
@@ -145,6 +147,42 @@ def test_output_that_was_cut_before_it_arrived_says_so_once(tmp_path: Path) -> N
     run.end_output()
     # The possible beginning of a secret is not written.
     assert run.output() == b"the key is [secret], not " + run_files.CUT
+
+
+def test_evidence_is_stored_when_the_store_is_available_again(tmp_path: Path) -> None:
+    stored = MemoryStore().blobs
+
+    class Away:
+        tries = 0
+
+        def put(self, file: BinaryIO) -> Blob:
+            self.tries += 1
+            if self.tries < 3:
+                file.read(2)  # a part was sent before the connection was lost
+                raise AWAY
+            return stored.put(file)
+
+    blobs: Any = Away()
+    kept = RunFiles(tmp_path, "r1", blobs=RetriedBlobs(blobs)).keep("a.log", "text")
+    assert blobs.tries == 3
+    assert b"".join(stored.read(kept.sha256)) == b"text"
+
+
+def test_a_query_is_repeated_while_the_store_is_unavailable() -> None:
+    store = MemoryStore()
+    client = EngineClient(Engine(store), "w")
+    answers: list[Any] = [AWAY, AWAY, 7]
+
+    def read(view: object) -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Unavailable):
+            raise answer
+        return int(answer)
+
+    assert client.query(read) == 7
+    answers = [AWAY]
+    with pytest.raises(Unavailable):
+        client.query(read, lambda: True)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "", " x"])

@@ -35,6 +35,17 @@ class EngineClient:
         """A read transaction."""
         return self.engine.store.read()
 
+    def query(
+        self, read: Callable[[ReadTransaction], T], lease_over: Callable[[], bool] = never
+    ) -> T:
+        """What a function reads in a transaction, retried as `execute` is."""
+
+        def once() -> T:
+            with self.read() as view:
+                return read(view)
+
+        return retried(once, lease_over)
+
     def now(self) -> int:
         """The store's clock, in microseconds."""
         with self.read() as view:
@@ -117,6 +128,18 @@ class Backoff:
     def was_recorded(self, refusal: Refused) -> bool:
         """Whether an earlier try has recorded the name, and only its answer was lost."""
         return self.retried and refusal.code == "name_used_twice"
+
+
+def retried(call: Callable[[], T], lease_over: Callable[[], bool] = never) -> T:
+    """The result of a call that is repeated while the store is unavailable."""
+    backoff = Backoff(lease_over)
+    while True:
+        try:
+            return call()
+        except Unavailable:
+            if backoff.is_exhausted():
+                raise
+        time.sleep(backoff.pause_s())
 
 
 class WorkerEngineClient(EngineClient):

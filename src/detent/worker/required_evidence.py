@@ -3,6 +3,7 @@
 from detent.kernel import commands as c
 from detent.kernel.acceptance import is_acceptance
 from detent.kernel.retry import FailureClass
+from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
@@ -48,7 +49,10 @@ def _left(run: ActiveRun, client: EngineClient) -> set[str]:
     """The evidence types of all runs of this attempt: it has several if it has waited."""
     step = None if run.step is None else run.step.name
     same = {"job_id": run.held.job.id, "attempt": run.attempt, "step": step}
-    with client.read() as view:
+
+    def kinds(view: ReadTransaction) -> set[str]:
         runs = [row["id"] for row in view.page(Query("runs", same, "queued_at", limit=MAX_ROWS))]
         rows = view.page(Query("evidence", {"run_id": runs}, "at", limit=MAX_ROWS)) if runs else ()
-    return {str(row["kind"]) for row in rows}
+        return {str(row["kind"]) for row in rows}
+
+    return client.query(kinds, run.held.expired)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from detent import failpoints, private_files
 from detent.app.values import storable
@@ -27,7 +27,7 @@ from detent.operations.output_times import INTERVAL_S, RECORD
 from detent.operations.run_output import FILE as OUTPUT
 from detent.operations.run_output import read_file
 from detent.redaction import StreamRedactor, redact_value
-from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
+from detent.store.blobs import MAX_BLOB_BYTES, Blob, blob_of
 
 EVIDENCE, WORK = "evidence", "work"
 MAX_OUTPUT_BYTES = 10_485_760
@@ -37,6 +37,12 @@ DEEPEST = 8
 #: The flags that open a directory and refuse a link in its place.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 CUT = b"\n[the output was cut here: it passed its limit]\n"
+
+
+class BlobWriter(Protocol):
+    """What stores evidence: the blobs of a store."""
+
+    def put(self, file: BinaryIO) -> Blob: ...
 
 
 class Kept(NamedTuple):
@@ -62,7 +68,7 @@ class RunFiles:
         runs: Path,
         run_id: str,
         max_output: int = MAX_OUTPUT_BYTES,
-        blobs: Blobs | None = None,
+        blobs: BlobWriter | None = None,
         on_output: "Callable[[RunFiles], None] | None" = None,
     ) -> None:
         if "/" in run_id or run_id.startswith("."):

@@ -35,6 +35,7 @@ from detent.worker.memory_pressure import MemoryPressure
 from detent.worker.output_uploader import OutputUploader
 from detent.worker.pools import IntentPool
 from detent.worker.reporter import Reporter
+from detent.worker.retried_blobs import RetriedBlobs
 from detent.worker.run_files import RunFiles
 from detent.worker.runners import container
 from detent.worker.runners.process_group import Records
@@ -169,7 +170,7 @@ class Worker:
             RunFiles,
             self.data_dir / "runs",
             max_output=self.core.settings.worker_output_limit,
-            blobs=self.core.store.blobs,
+            blobs=RetriedBlobs(self.core.store.blobs),
             on_output=self.uploader.on_output,
         )
 

@@ -1,0 +1,27 @@
+"""RetriedBlobs: stores evidence of runs, also if the store is unavailable for a while.
+
+The work of a run that has succeeded must not fail because the database or the bucket is
+unavailable when it ends. A call is retried as long as those of EngineClient.
+"""
+
+from typing import BinaryIO
+
+from detent.store.blobs import Blob, Blobs
+from detent.worker.engine_client import retried
+
+
+class RetriedBlobs:
+    """The blobs of a store, for files that can be read again."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def put(self, file: BinaryIO) -> Blob:
+        """Store the content of a file from its present position."""
+        start = file.tell()
+
+        def once() -> Blob:
+            file.seek(start)
+            return self._blobs.put(file)
+
+        return retried(once)
