@@ -2,7 +2,7 @@
 
 `ForgeSync` does everything else, so an adapter for another forge implements `Forge` and nothing
 more. Every method reads or changes the forge with one or a few requests. An adapter stores nothing.
-A tracker without pull requests (Linear, Jira) implements `IssueTracker`.
+`IssueTracker` is the part without pull requests; `ForgeSync` needs a whole `Forge`.
 """
 
 from collections.abc import Iterable
