@@ -1,37 +1,40 @@
 """The Agent2Agent protocol with the client of its official SDK."""
 
 import json
-import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
-from a2a.client import ClientConfig, create_client
-from a2a.client.client import Client
 from a2a.types import a2a_pb2 as pb
 from a2a.utils import errors
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict
 
-from detent.gateway.a2a_routes import A2aClient
 from detent.gateway.server import Server
 from detent.integrations.a2a.a2a_notifications import is_over
-from detent.integrations.a2a.a2a_server import A2aServer, list_tasks
+from detent.integrations.a2a.a2a_server import A2aServer
 from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
-from detent.kernel.state_mapping import A2aState
 from detent.operations.registry import Scope
 from detent.operations.webhooks import Webhook, webhooks
 from tests.docs.pages import ROOT, blocks, imported
 from tests.e2e.installation import Installation as Processes
-from tests.gateway.installation import DEADLINE_S, Installation
+from tests.gateway.installation import Installation
+from tests.integrations.a2a_client import (
+    ALL,
+    connected,
+    ended,
+    events,
+    message,
+    result,
+    sent,
+    shown,
+    state,
+)
 from tests.integrations.receiver import receiving
 from tests.integrations.task_tools import working
 
 pytestmark = pytest.mark.anyio
-ALL = (Scope.READ, Scope.SUBMIT, Scope.OPERATE, Scope.REVIEW)
 PAGE = ROOT / "docs" / "howto" / "a2a.md"
 CONFIGURATION = """
 [store]
@@ -53,56 +56,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     place = tmp_path_factory.mktemp("a2a")
     with working(place, webhooks_allow=("127.0.0.0/8",)) as installation:
         yield installation
-
-
-@asynccontextmanager
-async def connected(
-    url: str, token: str, *, streaming: bool = False, polling: bool = False
-) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(headers=headers, timeout=DEADLINE_S, trust_env=False) as http:
-        config = ClientConfig(streaming=streaming, polling=polling, httpx_client=http)
-        yield await create_client(url, config)
-
-
-def message(skill: str | None, content: Any, **fields: Any) -> pb.SendMessageRequest:
-    part = {"text": content} if isinstance(content, str) else {"data": content}
-    whole = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": [part], **fields}
-    if skill is not None:
-        whole["metadata"] = {"skill": skill}
-    return ParseDict({"message": whole}, pb.SendMessageRequest())
-
-
-async def events(client: Client, request: pb.SendMessageRequest) -> list[dict[str, Any]]:
-    return [MessageToDict(each) async for each in client.send_message(request)]
-
-
-async def sent(client: Client, *given: Any, **fields: Any) -> dict[str, Any]:
-    """The task that a message has created or continued."""
-    [only] = await events(client, message(*given, **fields))
-    found: dict[str, Any] = only["task"]
-    return found
-
-
-async def shown(client: Client, task_id: str) -> dict[str, Any]:
-    return MessageToDict(await client.get_task(pb.GetTaskRequest(id=task_id)))
-
-
-def state(task: dict[str, Any]) -> str:
-    return str(task["status"]["state"]).removeprefix("TASK_STATE_").lower()
-
-
-def result(task: dict[str, Any]) -> Any:
-    [found] = [each for each in task["artifacts"] if each["artifactId"] == "result"]
-    part = found["parts"][0]
-    return part.get("text", part.get("data"))
-
-
-async def ended(client: Client, task_id: str, *states: str) -> dict[str, Any]:
-    with anyio.fail_after(DEADLINE_S):
-        while state(found := await shown(client, task_id)) not in (states or ("completed",)):
-            await anyio.sleep(0.02)
-    return found
 
 
 # ---- the card --------------------------------------------------------------------------------
@@ -186,81 +139,6 @@ async def test_an_error_and_a_cancellation(gateway: Installation) -> None:
         await ended(client, task["id"], "canceled")
         with pytest.raises(errors.TaskNotCancelableError):
             await client.cancel_task(pb.CancelTaskRequest(id=task["id"]))
-
-
-async def test_tasks_are_listed_by_page_context_and_status(gateway: Installation) -> None:
-    async with connected(gateway.url, gateway.token_for(*ALL)) as client:
-        made = [(await sent(client, "greet", "Ada", contextId="c"))["id"] for _ in range(3)]
-        await sent(client, "greet", "Ada")
-        wanted = pb.ListTasksRequest(context_id="c", page_size=2)
-        page = await client.list_tasks(wanted)
-        wanted.page_token = page.next_page_token
-        rest = await client.list_tasks(wanted)
-        assert [each.id for each in (*page.tasks, *rest.tasks)] == list(reversed(made))
-        assert (page.total_size, rest.next_page_token) == (3, "")
-        none = await client.list_tasks(pb.ListTasksRequest(status=pb.TASK_STATE_FAILED))
-        assert list(none.tasks) == []
-
-
-def outcome(name: str, mapped: A2aState, **fields: Any) -> dict[str, Any]:
-    common = {"id": name, "tags": ["a2a"], "intent": "buy", "state": "blocked", "version": 1}
-    empty: dict[str, Any] = {
-        "questions": [],
-        "evidence": [],
-        "ending": None,
-        "progress": None,
-        "note": None,
-    }
-    state = {"elsewhere": {"a2a": mapped.value}, "state_at": "2026-01-01T00:00:00Z"}
-    return {**common, **empty, **state, "blocked_by": "budget", **fields}
-
-
-async def test_tasks_are_listed_by_the_status_that_they_show() -> None:
-    """A task that waits for a person without a question is shown, and listed, as working."""
-    question = {"key": "q@1", "name": "q", "text": "Buy it?", "options": []}
-    rows = [
-        outcome("budget", A2aState.INPUT_REQUIRED),
-        outcome("question", A2aState.INPUT_REQUIRED, questions=[question]),
-        outcome("permission", A2aState.WORKING, questions=[question]),
-    ]
-
-    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
-        if operation == "list_tasks":
-            return {"items": rows}
-        return next(each for each in rows if each["id"] == arguments["task_id"])
-
-    client = A2aClient(call, "ada", "http://127.0.0.1", anyio.Event())
-    for status, names in {
-        "WORKING": ["budget"],
-        "INPUT_REQUIRED": ["question", "permission"],
-        "REJECTED": [],
-    }.items():
-        found = await list_tasks(client, {"status": f"TASK_STATE_{status}"})
-        assert [each["id"] for each in found["tasks"]] == names
-        assert {state(each) for each in found["tasks"]} <= {status.lower()}
-
-
-async def test_tasks_are_listed_from_a_time_and_from_the_place_of_a_page(
-    gateway: Installation,
-) -> None:
-    async with connected(gateway.url, gateway.token_for(*ALL), polling=True) as client:
-        names = [f"{each}.txt" for each in "abc"]
-        made = [(await sent(client, "confirm_delete", {"filename": each}))["id"] for each in names]
-        for each in made:
-            await ended(client, each, "input_required")
-        wanted = pb.ListTasksRequest(status=pb.TASK_STATE_INPUT_REQUIRED, page_size=1)
-        page = await client.list_tasks(wanted)
-        assert [each.id for each in page.tasks] == made[2:]
-        await sent(client, None, "yes", taskId=made[2])  # it leaves the list between two pages
-        finished = await ended(client, made[2])
-        wanted.page_token = page.next_page_token
-        assert [each.id for each in (await client.list_tasks(wanted)).tasks] == [made[1]]
-        late = ParseDict(
-            {"statusTimestampAfter": finished["status"]["timestamp"]}, pb.ListTasksRequest()
-        )
-        assert [each.id for each in (await client.list_tasks(late)).tasks] == [made[2]]
-        with pytest.raises(errors.InvalidParamsError, match="first page"):
-            await client.list_tasks(pb.ListTasksRequest(page_token="of another list"))
 
 
 # ---- streams ---------------------------------------------------------------------------------
