@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.beyond.inside import let_in
+from bench.machines.inside import let_in
 from tests.docs.pages import ROOT, Reader
 from verification.memory_directory import directory_in_memory
 from verification.network import DATABASE, Machine, network
