@@ -3,6 +3,7 @@
 The id of the task is made from the issue, so an issue becomes at most one task.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.markers import is_own
 from detent.operations.context import Core
 from detent.operations.registry import Caller
+from detent.store.types import Query
 from detent.submission.command import submit_task
 
 LIFECYCLE = "pull_request"
 MAX_TITLE = 200
+#: How much of the digest of a repository's name is in an id.
+DIGEST_LETTERS = 8
 
 
 class Place(NamedTuple):
@@ -26,9 +30,19 @@ class Place(NamedTuple):
     issue: int
 
 
-def task_id_of(forge: str, place: Place) -> str:
+def task_id_of(core: Core, forge: str, place: Place) -> str:
+    """The id of the task of an issue, which may not exist yet.
+
+    `a/b.c` and `a/b/c` look alike in an id. The repository whose issue comes second gets an id
+    with a digest of its name, so that no id of an existing task changes.
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", ".", place.repo)
-    return f"{forge}.{plain}.{place.issue}"
+    digest = hashlib.sha256(place.repo.encode()).hexdigest()[:DIGEST_LETTERS]
+    first, second = f"{forge}.{plain}.{place.issue}", f"{forge}.{plain}-{digest}.{place.issue}"
+    with core.store.read() as view:
+        rows = view.page(Query("tasks", {"id": [first, second]}, limit=2))
+    places = {row["id"]: place_of(forge, row["payload"]) for row in rows}
+    return second if second in places or places.get(first) not in (None, place) else first
 
 
 def place_of(forge: str, payload: Any) -> Place | None:
@@ -58,7 +72,7 @@ def add_task(core: Core, forge: str, issue: Issue, intent: str) -> str:
     place = Place(issue.repo, issue.number)
     caller = Caller(forge)
     given = {
-        "id": task_id_of(forge, place),
+        "id": task_id_of(core, forge, place),
         "intent": intent,
         "lifecycle": LIFECYCLE,
         "title": issue.title[:MAX_TITLE],
