@@ -4,7 +4,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.integrations.forges.forge import Issue
-from detent.integrations.forges.issue_tasks import Place, add_task, place_of
+from detent.integrations.forges.issue_tasks import IssueConfig, Place, add_task, place_of
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.lifecycles import save_lifecycles
@@ -19,14 +19,15 @@ ALIKE = ("a/b.c", "a/b/c", "a.b/c")
 @pytest.fixture
 def core() -> Core:
     store = MemoryStore(VirtualClock())
-    made = Core(store, Engine(store), Settings(gitlab_token="env:TOKEN"))
-    made.intents = {"fix": {"workspace": "worktree"}}
+    made = Core(store, Engine(store), Settings())
+    made.intents = {"fix": {}}
     save_lifecycles(made)
     return made
 
 
 def take(core: Core, repo: str) -> str:
-    return add_task(core, "gitlab", Issue(repo, 1, "b is wrong", "", "URL", True), "fix")
+    config = IssueConfig(repositories={repo: "fix"})
+    return add_task(core, "gitlab", Issue(repo, 1, "b is wrong", "", "URL", True), config)
 
 
 def places(core: Core) -> dict[str, Place | None]:
