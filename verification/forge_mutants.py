@@ -12,13 +12,11 @@ from detent.engine import Engine
 from detent.errors import Unauthorized
 from detent.integrations.forges import question_comments, request_events
 from detent.integrations.forges.forge import Issue, Note, PullRequest, Review
-from detent.integrations.forges.forge_task import ForgeTask
-from detent.integrations.forges.issue_tasks import Place
 from detent.integrations.forges.request_events import Pushed, Sent
 from detent.kernel.entities import Task
-from detent.kernel.task_lifecycle import Phase
 from detent.operations import forge_deliveries, github_hook
 from detent.operations.context import Core
+from detent.operations.forge_hook import Named
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
@@ -38,13 +36,14 @@ def unsigned_delivery_is_accepted() -> Patches:
 
 def replay_is_accepted() -> Patches:
     """A delivery that was received before is recorded again."""
-    record = forge_deliveries._record
+    record = forge_deliveries.record
 
-    def again(tx: Any, hook: Any, ident: str, named: Any) -> str:
-        tx.put_rows(forge_deliveries.TABLE, {f"{hook.forge}:delivery:{ident}": None})
-        return record(tx, hook, ident, named)
+    def again(core: Core, tracker: str, ident: str, named: Named) -> str:
+        rows = {f"{tracker}:delivery:{ident}": None}
+        core.engine.transaction(lambda tx: tx.put_rows(forge_deliveries.TABLE, rows))
+        return record(core, tracker, ident, named)
 
-    yield patch.object(forge_deliveries, "_record", again)
+    yield patch.object(forge_deliveries, "record", again)
 
 
 def stale_state_is_applied() -> Patches:
@@ -136,13 +135,14 @@ def a_comment_is_written_once() -> None:
         blocked_by="question",
         blocked_detail=asked,
     )
-    found = ForgeTask(task, 1, "", Place("acme/app", 1), Phase.BLOCKED, None, None, 0)
+    question = question_comments.question_of(task)
+    assert question is not None
     tracker: Any = _Tracker()
     store = MemoryStore(VirtualClock())
     core = Core(store, Engine(store))
     for _ in range(3):
         with suppress(_Crash):
-            question_comments.sync_question(core, tracker, found, tracker.issue)
+            question_comments.sync_question(core, tracker, task, question, tracker.issue)
     assert len(tracker.issue.notes) == 1
 
 

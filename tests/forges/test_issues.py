@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from detent.integrations.forges import forge_sync
+from detent.integrations.forges import issue_sync
 from detent.operations.registry import OWNER, call
 from detent.store.types import Query
 from tests.agents.scene import Step
@@ -106,7 +106,7 @@ def test_an_issue_that_a_quota_refuses_is_not_lost(
 def test_an_issue_that_a_quota_refuses_is_taken_when_there_is_room(
     w: World, monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]
 ) -> None:
-    monkeypatch.setattr(forge_sync, "FULL_S", 1)
+    monkeypatch.setattr(issue_sync, "FULL_S", 1)
     with quota(w, **numbers):
         made = labelled(w, 3)
         w.sync()

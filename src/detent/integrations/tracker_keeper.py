@@ -23,7 +23,7 @@ LONGEST_REST_S = 10.0
 
 
 class Tracker(Protocol):
-    """A tracker that is connected: Notion, or a forge with its issues and pull requests."""
+    """A tracker that is connected: Notion, an issue tracker, or a forge with pull requests."""
 
     def run(self, now: int, /, *, fresh: bool) -> bool:
         """Bring the log and the tracker into agreement; returns whether there is more to do.

@@ -67,8 +67,7 @@ def receive(core: Core, hook: Hook, headers: Headers, body: bytes) -> Received:
             known=known,
             hint=f"Add {named.repo}=INTENT to {name(hook.repositories)} and restart detent.",
         )
-    status = core.engine.transaction(lambda tx: _record(tx, hook, ident, named), notify=True)
-    return {"status": status}
+    return {"status": record(core, hook.forge, ident, named)}
 
 
 def _checked(core: Core, hook: Hook, headers: Headers, body: bytes) -> str:
@@ -87,12 +86,17 @@ def _checked(core: Core, hook: Hook, headers: Headers, body: bytes) -> str:
     return ident
 
 
-def _record(tx: WriteTransaction, hook: Hook, ident: str, named: Named) -> str:
-    row = f"{_prefix(hook.forge)}{ident}"
-    if row in tx.rows_for_update(TABLE, row):
-        return "repeated"
-    tx.put_rows(TABLE, {row: {**named._asdict(), "at": tx.now(), "open": True}})
-    return "accepted"
+def record(core: Core, tracker: str, ident: str, named: Named) -> str:
+    """Record a delivery for the leader service, unless it was recorded before."""
+    row = f"{_prefix(tracker)}{ident}"
+
+    def write(tx: WriteTransaction) -> str:
+        if row in tx.rows_for_update(TABLE, row):
+            return "repeated"
+        tx.put_rows(TABLE, {row: {**named._asdict(), "at": tx.now(), "open": True}})
+        return "accepted"
+
+    return core.engine.transaction(write, notify=True)
 
 
 def _prefix(forge: str) -> str:

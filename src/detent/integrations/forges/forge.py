@@ -1,8 +1,8 @@
-"""The interface of a forge, and the values that it exchanges with detent.
+"""The interfaces of issue trackers and forges, and the values that they exchange with detent.
 
-`ForgeSync` does everything else, so an adapter for another forge implements `Forge` and nothing
-more. Every method reads or changes the forge with one or a few requests. An adapter stores nothing.
-`IssueTracker` is the part without pull requests; `ForgeSync` needs a whole `Forge`.
+An adapter for a system with issues implements `IssueTracker`, and `IssueSync` does everything else.
+One for a system that also has pull requests implements `Forge`, which `ForgeSync` works with. Every
+method reads or changes the system with one or a few requests. An adapter stores nothing.
 """
 
 from collections.abc import Iterable
@@ -114,7 +114,7 @@ class Status(NamedTuple):
 
 
 class ForgeBusy(Unavailable):
-    """The forge did not respond, or limits the rate of requests.
+    """The forge or tracker did not respond, or limits the rate of requests.
 
     Whether a request that was sent has changed something is not known.
     """
@@ -137,7 +137,10 @@ class ForgeRefused(DetentError):
 
 
 class IssueTracker(Protocol):
-    """A system with issues and comments."""
+    """A system with issues and comments.
+
+    A system without repositories has another name before the number: `repo` of ENG-12 is ENG.
+    """
 
     #: The name of the settings, of the routes and of the leader's role.
     name: str

@@ -1,10 +1,13 @@
 """The settings of a forge: which issues become tasks, and how its pull requests are merged."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from detent.errors import Misconfigured
 from detent.integrations.forges.forge import Forge
+from detent.integrations.forges.forge_task import LIFECYCLE
+from detent.integrations.forges.issue_tasks import IssueConfig
 from detent.operations.forge_deliveries import repositories
 from detent.redaction import resolve
 from detent.settings import Settings
@@ -12,18 +15,14 @@ from detent.settings import Settings
 METHODS = ("merge", "squash", "rebase")
 
 
-class ForgeConfig(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ForgeConfig(IssueConfig):
     """The settings of one forge."""
 
-    #: The task type of each repository.
-    repositories: Mapping[str, str]
-    #: How an issue becomes a task; empty: not in this way.
-    label: str = ""
-    assignee: str = ""
-    command: str = ""
+    lifecycle: str | None = LIFECYCLE
+    options: Mapping[str, Any] = field(default_factory=lambda: {"on_accept": "push"})
     #: How detent merges; empty: people do.
     merge: str = ""
-    interval_ms: int = 60_000
 
 
 def uses_github(settings: Settings) -> bool:
@@ -54,12 +53,12 @@ def _config(settings: Settings, forge: str, methods: tuple[str, ...]) -> ForgeCo
             setting=f"{forge}.merge",
         )
     return ForgeConfig(
-        repositories(given("repositories"), f"{forge}.repositories"),
-        given("label"),
-        given("assignee"),
-        given("command"),
-        given("merge"),
-        given("interval_ms"),
+        repositories=repositories(given("repositories"), f"{forge}.repositories"),
+        label=given("label"),
+        assignee=given("assignee"),
+        command=given("command"),
+        merge=given("merge"),
+        interval_ms=given("interval_ms"),
     )
 
 

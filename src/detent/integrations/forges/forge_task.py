@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.integrations.forges.issue_tasks import LIFECYCLE, Place, place_of
+from detent.integrations.forges.issue_tasks import Place, find_task
 from detent.integrations.forges.request_events import Pushed
 from detent.kernel.acceptance import ACCEPTANCE
 from detent.kernel.entities import Task
@@ -12,8 +12,8 @@ from detent.operations.context import Core
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 
+LIFECYCLE = "pull_request"
 MAX_JOBS = 200
-MAX_TASKS = 1_000
 #: The branch of a task has its id after this.
 BRANCH = "detent/"
 
@@ -40,20 +40,13 @@ class ForgeTask(NamedTuple):
 def read_task(core: Core, forge: str, task_id: str) -> ForgeTask | None:
     """The task, if it is of this forge and has not ended."""
     with core.store.read() as view:
-        known = next(iter(view.tasks([task_id])), None)
-        rows = view.page(Query("tasks", {"id": task_id}, limit=1))
-        if known is None or not rows or known[0].lifecycle != LIFECYCLE:
-            return None
-        task, version = known
-        place = place_of(forge, rows[0]["payload"])
-        lifecycle = view.lifecycles()[LIFECYCLE]
-        if place is None or task.state in lifecycle.terminal:
+        found = find_task(view, forge, task_id)
+        if found is None or found.task.lifecycle != LIFECYCLE:
             return None
         jobs = view.page(
             Query("jobs", {"task_id": task_id}, "created_at", descending=True, limit=MAX_JOBS)
         )
-        found = (rows[0]["title"] or "", place, lifecycle.phase(task.state))
-        return ForgeTask(task, version, *found, _pushed(jobs), *_agent_run(view, jobs))
+        return ForgeTask(*found, _pushed(jobs), *_agent_run(view, jobs))
 
 
 def _pushed(jobs: Sequence[Mapping[str, Any]]) -> Pushed | None:
@@ -70,13 +63,3 @@ def _agent_run(view: ReadTransaction, jobs: Sequence[Mapping[str, Any]]) -> tupl
     query = Query("runs", {"job_id": agents[:1]}, "queued_at", descending=True, limit=1)
     rows = view.page(query) if agents else ()
     return (str(rows[0]["id"]), int(rows[0]["queued_at"])) if rows else (None, 0)
-
-
-def live_tasks(core: Core, forge: str) -> list[str]:
-    """The tasks of a forge that have not ended, oldest first."""
-    with core.store.read() as view:
-        lifecycle = view.lifecycles()[LIFECYCLE]
-        states = [each for each in lifecycle.state_names if each not in lifecycle.terminal]
-        where = {"source": forge, "state": states}
-        rows = view.page(Query("tasks", where, "created_at", limit=MAX_TASKS))
-    return [str(row["id"]) for row in rows]

@@ -3,20 +3,43 @@
 The id of the task is made from the issue, so an issue becomes at most one task.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detent.errors import Refused
 from detent.integrations.forges.forge import Issue
-from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.markers import is_own
+from detent.kernel.entities import Task
+from detent.kernel.task_lifecycle import Phase
 from detent.operations.context import Core
 from detent.operations.registry import Caller
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.submission.command import submit_task
 
-LIFECYCLE = "pull_request"
 MAX_TITLE = 200
+MAX_TASKS = 1_000
+#: How much of the digest of a repository's name is in an id.
+DIGEST_LETTERS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueConfig:
+    """Which issues of a tracker become tasks, and which tasks."""
+
+    #: The task type of the issues of each repository.
+    repositories: Mapping[str, str]
+    #: How an issue becomes a task; empty: not in this way.
+    label: str = ""
+    assignee: str = ""
+    command: str = ""
+    #: The lifecycle of the tasks; None for the default one.
+    lifecycle: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    interval_ms: int = 60_000
 
 
 class Place(NamedTuple):
@@ -26,9 +49,29 @@ class Place(NamedTuple):
     issue: int
 
 
-def task_id_of(forge: str, place: Place) -> str:
+class IssueTask(NamedTuple):
+    """A task that was made from an issue and has not ended."""
+
+    task: Task
+    version: int
+    title: str
+    place: Place
+    phase: Phase
+
+
+def task_id_of(core: Core, forge: str, place: Place) -> str:
+    """The id of the task of an issue, which may not exist yet.
+
+    `a/b.c` and `a/b/c` look alike in an id. The repository whose issue comes second gets an id
+    with a digest of its name, so that no id of an existing task changes.
+    """
     plain = re.sub(r"[^A-Za-z0-9._-]", ".", place.repo)
-    return f"{forge}.{plain}.{place.issue}"
+    digest = hashlib.sha256(place.repo.encode()).hexdigest()[:DIGEST_LETTERS]
+    first, second = f"{forge}.{plain}.{place.issue}", f"{forge}.{plain}-{digest}.{place.issue}"
+    with core.store.read() as view:
+        rows = view.page(Query("tasks", {"id": [first, second]}, limit=2))
+    places = {row["id"]: place_of(forge, row["payload"]) for row in rows}
+    return second if second in places or places.get(first) not in (None, place) else first
 
 
 def place_of(forge: str, payload: Any) -> Place | None:
@@ -39,7 +82,7 @@ def place_of(forge: str, payload: Any) -> Place | None:
     return Place(str(given["repository"]), int(given["number"]))
 
 
-def asks_for_task(issue: Issue, config: ForgeConfig) -> bool:
+def asks_for_task(issue: Issue, config: IssueConfig) -> bool:
     """Whether a label, the assignment or a comment makes the issue a task."""
     if not issue.open:
         return False
@@ -48,37 +91,62 @@ def asks_for_task(issue: Issue, config: ForgeConfig) -> bool:
     return labelled or assigned or any(_commands(each, config) for each in issue.notes)
 
 
-def _commands(note: Any, config: ForgeConfig) -> bool:
+def _commands(note: Any, config: IssueConfig) -> bool:
     first = note.body.split(maxsplit=1)[:1]
     return bool(config.command) and note.trusted and not is_own(note) and first == [config.command]
 
 
-def add_task(core: Core, forge: str, issue: Issue, intent: str) -> str:
+def add_task(core: Core, tracker: str, issue: Issue, config: IssueConfig) -> str:
     """Submit the task of an issue, unless it exists; return its id."""
-    place = Place(issue.repo, issue.number)
-    caller = Caller(forge)
     given = {
-        "id": task_id_of(forge, place),
-        "intent": intent,
-        "lifecycle": LIFECYCLE,
+        "id": task_id_of(core, tracker, Place(issue.repo, issue.number)),
+        "intent": config.repositories[issue.repo],
+        "lifecycle": config.lifecycle,
         "title": issue.title[:MAX_TITLE],
         "payload": {
             "title": issue.title,
             "body": issue.body,
             "issue": {
-                "forge": forge,
+                "forge": tracker,
                 "repository": issue.repo,
                 "number": issue.number,
                 "url": issue.url,
             },
         },
-        "options": {"on_accept": "push"},
+        "options": config.options,
         "run": True,
     }
-    submission = submit_task(core.submission_context(caller), given, source=forge)
+    context = core.submission_context(Caller(tracker))
+    submission = submit_task(context, given, source=tracker)
     try:
         core.engine.do(submission.command, submission.actor)
     except Refused as refusal:
         if refusal.code != "task_exists":
             raise
     return str(given["id"])
+
+
+def find_task(view: ReadTransaction, tracker: str, task_id: str) -> IssueTask | None:
+    """The task, if it is of this tracker and has not ended."""
+    known = next(iter(view.tasks([task_id])), None)
+    rows = view.page(Query("tasks", {"id": task_id}, limit=1))
+    if known is None or not rows:
+        return None
+    task, version = known
+    place = place_of(tracker, rows[0]["payload"])
+    lifecycle = view.lifecycles()[task.lifecycle]
+    if place is None or task.state in lifecycle.terminal:
+        return None
+    return IssueTask(task, version, rows[0]["title"] or "", place, lifecycle.phase(task.state))
+
+
+def live_tasks(core: Core, tracker: str) -> list[str]:
+    """The tasks of a tracker that have not ended; of each lifecycle the oldest first."""
+    found: list[str] = []
+    with core.store.read() as view:
+        for each in view.lifecycles().values():
+            states = [state for state in each.state_names if state not in each.terminal]
+            where = {"source": tracker, "lifecycle": each.id, "state": states}
+            rows = view.page(Query("tasks", where, "created_at", limit=MAX_TASKS))
+            found += [str(row["id"]) for row in rows]
+    return found

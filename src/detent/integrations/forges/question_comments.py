@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from detent.errors import Refused
 from detent.integrations.forges.forge import Issue, IssueTracker, Note
-from detent.integrations.forges.forge_task import ForgeTask
 from detent.integrations.forges.markers import has_marker, is_own, marked
 from detent.kernel import commands as c
+from detent.kernel.entities import Task
 from detent.kernel.wait_kinds import PEOPLE
 from detent.operations.context import Core
 from detent.operations.registry import Caller
@@ -29,8 +29,7 @@ class Question(NamedTuple):
         return f"{self.text}{choices}\n\nThe next comment on this issue is the answer ({task_id})."
 
 
-def question_of(found: ForgeTask) -> Question | None:
-    task = found.task
+def question_of(task: Task) -> Question | None:
     if task.blocked_by not in PEOPLE or "wait" not in task.blocked_detail:
         return None
     detail = task.blocked_detail
@@ -40,30 +39,27 @@ def question_of(found: ForgeTask) -> Question | None:
     return Question(wait, text, tuple(str(each) for each in detail.get("options") or ()))
 
 
-def sync_question(core: Core, tracker: IssueTracker, found: ForgeTask, issue: Issue) -> None:
+def sync_question(
+    core: Core, tracker: IssueTracker, task: Task, question: Question, issue: Issue
+) -> None:
     """Ask the open question on the issue once; a comment of a trusted person after it answers."""
-    question = question_of(found)
-    if question is None:
-        return
     if not has_marker(issue.notes, question.key):
-        body = marked(question.shown(found.task.id), question.key)
+        body = marked(question.shown(task.id), question.key)
         tracker.comment(issue.repo, issue.number, body)
         return
     asked = [has_marker((each,), question.key) for each in issue.notes].index(True)
     for note in issue.notes[asked + 1 :]:
-        if note.trusted and not is_own(note) and _answer(core, tracker, found, question, note):
+        if note.trusted and not is_own(note) and _answer(core, tracker, task, question, note):
             return
         _explain(tracker, issue, question, note)
 
 
-def _answer(
-    core: Core, tracker: IssueTracker, found: ForgeTask, question: Question, note: Note
-) -> bool:
+def _answer(core: Core, tracker: IssueTracker, task: Task, question: Question, note: Note) -> bool:
     """Answer the question with a comment; False if it is not one of the options."""
     given = note.body.strip()
     by_name = {each.casefold(): each for each in question.options}
     answer = by_name.get(given.casefold(), given)
-    command = c.AnswerTask(found.task.id, answer, found.task.blocked_detail["wait"])
+    command = c.AnswerTask(task.id, answer, task.blocked_detail["wait"])
     try:
         core.engine.do(command, Caller(f"{tracker.name}:{note.author}").actor)
     except Refused as refusal:

@@ -1,0 +1,188 @@
+"""Brings tasks and the issues of a tracker into agreement: issues become tasks, and comments answer
+the questions of tasks.
+
+Each pass reads the current state of what may have changed: what deliveries name, what the log says,
+and at an interval everything. The tracker itself records what detent has written to it: before each
+write, detent reads what is there, so that a crash at any point repeats nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from detent import views
+from detent.engine.project_usage import STORAGE_QUOTA
+from detent.errors import Invalid, NotFound, Refused, TooLarge, TooMany
+from detent.integrations.forges.forge import ForgeRefused, IssueTracker
+from detent.integrations.forges.issue_tasks import (
+    IssueConfig,
+    Place,
+    add_task,
+    asks_for_task,
+    find_task,
+    live_tasks,
+)
+from detent.integrations.forges.question_comments import question_of, sync_question
+from detent.kernel.entities import Task
+from detent.kernel.events import level_of
+from detent.operations.context import Core
+from detent.operations.forge_deliveries import (
+    TABLE,
+    Delivery,
+    close_deliveries,
+    open_deliveries,
+)
+from detent.operations.forge_hook import Named
+
+log = logging.getLogger("detent.forges")
+
+MAX_EVENTS = 500
+#: Clocks differ: issues that have changed this long before the last poll are listed again.
+OVERLAP_US = 300_000_000
+#: How long issues wait after the quota of stored bytes has refused one.
+FULL_S = 60
+#: Errors that concern one task alone: the others go on.
+TASK_ERRORS = (ForgeRefused, Refused, Invalid, NotFound, TooLarge)
+
+
+class IssueSync:
+    """The passes of one leader: a tracker of the keeper, made from an issue tracker."""
+
+    def __init__(
+        self,
+        core: Core,
+        tracker: IssueTracker,
+        config: IssueConfig,
+        check_leader: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.core, self.tracker, self._config = core, tracker, config
+        #: Called before each task and issue: raises an error if another process leads now.
+        self._check_leader = check_leader
+        self._next_poll = 0
+        #: The tasks to read again in the next pass.
+        self._again: set[str] = set()
+        self._issues_since: str | None = None
+        #: Issues that a quota of the project has refused, and the time of the next attempt. A new
+        #: process reads all issues.
+        self._refused: set[Place] = set()
+        self._refused_until = 0
+
+    # -- passes ----------------------------------------------------------------------------
+
+    def run(self, now: int, /, *, fresh: bool) -> bool:
+        """Process what has changed, at the interval everything; returns whether there is more."""
+        poll = fresh or now >= self._next_poll
+        deliveries = open_deliveries(self.core, self.tracker.name)
+        changed, position, more = self._changed()
+        again, self._again = self._again, set()
+        self._take_issues(deliveries, now, poll=poll)
+        named = [each for _, named in deliveries for each in self.tasks_of(named)]
+        for task_id in dict.fromkeys(self.live_tasks() if poll else [*changed, *again, *named]):
+            self._check_leader()
+            self.sync_task(task_id)
+        if deliveries:
+            close_deliveries(self.core, self.tracker.name, deliveries)
+        if position is not None:
+            self.save("system_state", f"{self.tracker.name}_cursor", position)
+        if poll:
+            self._next_poll = now + self._config.interval_ms * 1_000
+        return more
+
+    def close(self) -> None:
+        self.tracker.close()
+
+    def _changed(self) -> tuple[list[str], int | None, bool]:
+        """The tasks of the tracker that the log names, its position, and whether there is more."""
+        prefix = f"{self.tracker.name}."
+        with self.core.store.read() as view:
+            cursor = view.rows("system_state").get(f"{self.tracker.name}_cursor") or 0
+            batch = view.events(cursor, MAX_EVENTS)
+        named = (each.subject or each.stream for each in batch if level_of(each.name) == "task")
+        found = [each for each in dict.fromkeys(named) if each.startswith(prefix)]
+        return found, batch[-1].position if batch else None, len(batch) == MAX_EVENTS
+
+    def tasks_of(self, named: Named) -> list[str]:
+        """The tasks that a delivery is about."""
+        found = (self.task_with(named.repo, number) for number in named.numbers)
+        return [each for each in found if each is not None]
+
+    def live_tasks(self) -> list[str]:
+        return live_tasks(self.core, self.tracker.name)
+
+    # -- issues ----------------------------------------------------------------------------
+
+    def _take_issues(self, deliveries: Iterable[Delivery], now: int, *, poll: bool) -> None:
+        found = {Place(named.repo, each) for _, named in deliveries for each in named.numbers}
+        if poll:
+            for repo in self._config.repositories:
+                listed = self.tracker.issues(repo, self._issues_since)
+                found |= {Place(repo, issue.number) for issue in listed}
+            self._issues_since = views.utc(now - OVERLAP_US)
+        if now >= self._refused_until:
+            found |= self._refused
+            self._refused = set()
+        for place in sorted(found):
+            self._take_or_keep(place, now)
+
+    def _take_or_keep(self, place: Place, now: int) -> None:
+        """Take an issue; while a quota of the project is reached, keep it for later."""
+        if now < self._refused_until:
+            self._refused.add(place)
+            return
+        wait_s = self._take_issue(place)
+        if wait_s:
+            self._refused.add(place)
+            self._refused_until = now + wait_s * 1_000_000
+
+    def _take_issue(self, place: Place) -> int:
+        """Make an issue a task if a person has asked for it.
+
+        Returns the seconds after which to try again, if a quota has refused it; otherwise 0.
+        """
+        self._check_leader()
+        try:
+            issue = self.tracker.issue(*place)
+            if issue is not None and asks_for_task(issue, self._config):
+                self.note_task(*place, add_task(self.core, self.tracker.name, issue, self._config))
+        except (ForgeRefused, Refused, Invalid, TooMany) as error:
+            log.warning("%s: issue %s#%s: %s", self.tracker.name, *place, error)
+            if isinstance(error, TooMany):
+                return error.retry_after_s
+            return FULL_S if isinstance(error, Refused) and error.code == STORAGE_QUOTA else 0
+        return 0
+
+    # -- one task --------------------------------------------------------------------------
+
+    def sync_task(self, task_id: str) -> None:
+        """Bring one task and its issue into agreement."""
+        with self.core.store.read() as view:
+            found = find_task(view, self.tracker.name, task_id)
+        try:
+            if found is not None:
+                self.sync_question(found.task, found.place)
+        except TASK_ERRORS as error:
+            log.warning("%s: task %s: %s", self.tracker.name, task_id, error)
+
+    def sync_question(self, task: Task, place: Place) -> None:
+        """Ask the open question of a task on its issue, or answer it with a comment from there."""
+        question = question_of(task)
+        issue = None if question is None else self.tracker.issue(*place)
+        if question is not None and issue is not None:
+            sync_question(self.core, self.tracker, task, question, issue)
+
+    # -- the tasks of numbers --------------------------------------------------------------
+
+    def task_with(self, repo: str, number: int) -> str | None:
+        """The task of the issue or the pull request with this number."""
+        row = self._row(repo, number)
+        with self.core.store.read() as view:
+            found = view.rows_under(TABLE, row).get(row)
+        return None if found is None else str(found)
+
+    def note_task(self, repo: str, number: int, task_id: str) -> None:
+        self.save(TABLE, self._row(repo, number), task_id)
+
+    def _row(self, repo: str, number: int) -> str:
+        return f"{self.tracker.name}:number:{repo}#{number}"
+
+    def save(self, table: str, row: str, value: object) -> None:
+        self.core.engine.transaction(lambda tx: tx.put_rows(table, {row: value}))

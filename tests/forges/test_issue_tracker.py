@@ -1,0 +1,121 @@
+"""An issue tracker that is no forge: the adapter of the page makes tasks of issues."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent import App, Run
+from detent.integrations.forges.forge import Issue, Note
+from detent.kernel.entities import Task
+from detent.operations.context import Core
+from detent.operations.forge_deliveries import record
+from detent.operations.forge_hook import Named
+from detent.store.log_walk import events_of
+from detent.store.types import Query
+from tests.docs.pages import ROOT, blocks, imported
+from tests.worker.waiting import installation, until, working
+
+PAGE = ROOT / "docs" / "howto" / "trackers.md"
+TASK = "tickets.OPS.7"
+app = App()
+
+
+@app.intent("fix")
+def fix(run: Run, title: str, body: str, issue: dict[str, Any]) -> str:
+    return f"{title}: {run.ask('Which value?', choices=['20', 'Twenty'])}"
+
+
+class Tracked:
+    """The tracker of the page, and an installation that is connected to it."""
+
+    def __init__(self, core: Core, page: Any) -> None:
+        self.core, self._page, self.tickets = core, page, page.Tickets()
+        self.add(Issue("OPS", 7, "b is wrong", "", "URL", True, ("detent",)))
+        self.add(Issue("OPS", 8, "not for detent", "", "URL", True))
+        self.restart()
+
+    def add(self, issue: Issue) -> None:
+        self.tickets.tickets[issue.repo, issue.number] = issue
+
+    def restart(self) -> None:
+        """Another process takes over; it polls first."""
+        self._keeper = self._page.tickets_keeper(self.core, "here", self.tickets)
+
+    def sync(self) -> bool:
+        self._keeper.service.run_once()
+        return True
+
+    def deliver(self, ident: str) -> str:
+        return record(self.core, "tickets", ident, Named("OPS", numbers=(7, 8)))
+
+    def says(self, text: str, *, trusted: bool = True) -> None:
+        self.tickets.write("OPS", 7, Note("", "alice", trusted, text))
+
+    def notes(self) -> list[Note]:
+        return list(self.tickets.issue("OPS", 7).notes)
+
+    def tasks(self) -> dict[str, str]:
+        """The state of each task."""
+        with self.core.store.read() as view:
+            return {row["id"]: row["state"] for row in view.page(Query("tasks", limit=10))}
+
+    def reaches(self, state: str) -> Task:
+        until(lambda: self.sync() and self.tasks()[TASK] == state, f"the task is {state}")
+        with self.core.store.read() as view:
+            return next(task for task, _ in view.tasks([TASK]))
+
+
+@pytest.fixture
+def tracked(tmp_path: Path) -> Iterator[Tracked]:
+    [block] = [each for each in blocks(PAGE.read_text("utf-8")) if each.language == "python"]
+    with installation(tmp_path) as core:
+        core.intents = {"fix": {}}
+        yield Tracked(core, imported(block, tmp_path))
+
+
+def test_an_issue_with_the_label_becomes_one_task(tracked: Tracked) -> None:
+    tracked.sync()
+    assert list(tracked.tasks()) == [TASK]
+    assert [tracked.deliver(each) for each in ("d1", "d1", "d2")] == [
+        *("accepted", "repeated", "accepted")
+    ]
+    tracked.sync()
+    tracked.restart()
+    tracked.sync()
+    assert list(tracked.tasks()) == [TASK]
+    with tracked.core.store.read() as view:
+        names = [each.name for each in events_of(view, TASK)]
+    assert names.count("task_created") == 1
+
+
+def test_an_issue_is_found_by_its_delivery(tracked: Tracked) -> None:
+    tracked.sync()
+    tracked.add(Issue("OPS", 8, "now for detent", "", "URL", True, ("detent",)))
+    tracked.sync()
+    assert list(tracked.tasks()) == [TASK], "the next poll is due in a minute"
+    tracked.deliver("d1")
+    tracked.sync()
+    assert sorted(tracked.tasks()) == [TASK, "tickets.OPS.8"]
+
+
+def test_a_comment_answers_the_question_of_the_task(tracked: Tracked) -> None:
+    tracked.sync()
+    with working(tracked.core, app):
+        tracked.reaches("blocked")
+        until(lambda: tracked.sync() and tracked.notes(), "the question")
+        tracked.restart()
+        tracked.sync()
+        (question,) = tracked.notes()
+        assert question.body.startswith("Which value?\n\nAnswer with one of:\n- 20\n- Twenty\n")
+        tracked.says("20", trusted=False)
+        tracked.says("twenty")
+        assert tracked.deliver("answered") == "accepted"
+        tracked.reaches("done")
+    tracked.restart()
+    tracked.sync()
+    assert [each.author for each in tracked.notes()] == ["detent-bot", "alice", "alice"]
+    with tracked.core.store.read() as view:
+        (job,) = view.page(Query("jobs", {"task_id": TASK}, limit=10))
+    assert job["result"] == "b is wrong: Twenty"
