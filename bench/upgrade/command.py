@@ -323,14 +323,17 @@ def _check_unfinished(made: Installation, new: Program) -> None:
 def _check_jobs(made: Installation, acknowledged: Sequence[str]) -> None:
     """Each acknowledged job was completed once, and there are no others."""
     completed = "SELECT count(*) FROM jobs WHERE state = 'completed'"
+    completions = "SELECT count(*) FROM events WHERE name = 'job_completed'"
     count = len(set(acknowledged))
     wait_until(lambda: made.count(completed) >= count, f"{count} jobs are completed")
+    # Events have positions, and are listed, shortly after their commit.
+    wait_until(lambda: made.count(completions) >= count, f"{count} completions are in the log")
     found = {
         "acknowledged": len(acknowledged),
         "jobs": made.count("SELECT count(*) FROM jobs"),
         "completed": made.count(completed),
         "succeeded runs": made.count("SELECT count(*) FROM runs WHERE state = 'succeeded'"),
-        "completions": made.count("SELECT count(*) FROM events WHERE name = 'job_completed'"),
+        "completions": made.count(completions),
     }
     if set(found.values()) != {count}:
         raise RuntimeError(f"not every job was completed once: {found}")

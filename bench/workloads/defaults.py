@@ -105,7 +105,7 @@ def _check_done(path: Path, count: int) -> None:
 def await_done(url: str, token: str, until_s: float) -> None:
     """Wait until no task is open.
 
-    A look at one state is a page of one row. A worker may hand a claimed task back, which is then
+    A read of one state is a page of one row. A worker may hand a claimed task back, which is then
     in an earlier state again, so that the count of all open tasks decides.
     """
     while True:

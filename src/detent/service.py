@@ -116,6 +116,9 @@ class Service:
             ensure_token(self.core)
             port = self.server.start()
             self.url = f"http://{self.core.settings.gateway_host}:{port}"
+        if self.worker is not None:
+            self.worker.register()  # a command that finds the gateway can submit its intents
+        if self.url is not None:
             announce(self.core.settings.data_dir, self.url, self.core.settings.url)
         self._start(self.worker)
 

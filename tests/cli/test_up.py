@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from detent import service
 from detent.cli import up
+from tests.worker.waiting import installation
 
 
 def example(*intents: str) -> str:
@@ -35,3 +37,34 @@ def test_the_printed_command_is_found_by_the_shell(
     assert up.own_command() == str(own)
     monkeypatch.setenv("PATH", str(own.parent))
     assert up.own_command() == "detent"
+
+
+APP = """\
+from detent import App
+
+app = App()
+
+
+@app.intent("greet")
+def greet() -> str:
+    return "hello"
+"""
+
+
+def test_the_gateway_is_announced_when_the_intents_of_the_worker_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greeting_app.py").write_text(APP, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known: list[set[str]] = []
+    with installation(tmp_path / "data", gateway_port=0) as core:
+
+        def announce(*_: object) -> None:
+            with core.store.read() as view:
+                known.append(set(view.rows("intents")))
+
+        monkeypatch.setattr(service, "announce", announce)
+        made = service.Service(core, keeper=False, apps=["greeting_app:app"])
+        made.start()
+        made.stop()
+    assert [("greet" in each) for each in known] == [True]

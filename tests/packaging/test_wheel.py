@@ -184,7 +184,7 @@ def test_without_its_extra_a_command_says_which_is_missing(
 ) -> None:
     done = python(installed(), "-m", "detent", *arguments, **variables)
     assert done.returncode == MISCONFIGURED
-    assert f"pip install 'detent[{extra}]'" in done.stderr
+    assert re.search(rf"pip install (--upgrade )?'detent\[{extra}\]'", done.stderr)
     assert "Traceback" not in done.stderr
 
 

@@ -185,7 +185,9 @@ def check_a_head_node_that_comes_back(core: Core, directory: Path, cluster: RayC
         until(lambda: len(list(directory.glob("cut-*"))) == 2, "the second execution")
         (directory / "go").touch()
         assert handle.result(WAIT_S).startswith("cut after fence ")
-    assert "its head node was restarted" in runs(core, handle)[0]["error"]
+    # The actor on the head node may report the loss before it ends with it.
+    error = runs(core, handle)[0]["error"]
+    assert "its head node was restarted" in error or error.startswith("Ray lost the task")
 
 
 # ---- what is read ----------------------------------------------------------------------------

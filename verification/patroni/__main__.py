@@ -41,6 +41,19 @@ def _show(timing: Timing, outcome: Outcome) -> None:
 
 
 def _run(timing: Timing, rounds: int) -> Outcome:
+    """The outcome in a new cluster; in a second one if the first had no leader before any fault.
+
+    On a busy machine the first leader can lose its key before its standbys follow it, and Patroni
+    then promotes no other node. This says nothing about detent.
+    """
+    outcome = _run_once(timing, rounds)
+    if outcome.problems and not outcome.gaps_s:
+        click.echo(f"a new cluster is made after {outcome.problems}", err=True)
+        outcome = _run_once(timing, rounds)
+    return outcome
+
+
+def _run_once(timing: Timing, rounds: int) -> Outcome:
     with directory_in_memory("detent-patroni-") as directory:
         return run(directory, timing, FAULTS * rounds)
 

@@ -92,7 +92,7 @@ class Worker:
         self._arguments = _argument_digests(app)
         #: How many live workers have an intent of this one, itself included.
         self._workers = 1
-        self._stop_calls = 0
+        self._registered, self._stop_calls = False, 0
         self._stopping = threading.Lock()
         self._ending_orphans = threading.Lock()
         size = concurrency or settings.worker_concurrency
@@ -189,8 +189,8 @@ class Worker:
 
     # -- start and stop --------------------------------------------------------------------
 
-    def start(self) -> None:
-        """End orphaned processes, register the worker, and begin to claim."""
+    def register(self) -> None:
+        """Check the machine, end orphaned processes, and store the rows of the worker."""
         sandbox.check(self.core.settings)
         cgroup.check(self.core.settings)
         if self._uses_containers():
@@ -202,7 +202,13 @@ class Worker:
         install_all(self.core, self.app.lifecycles.values())
         self.core.engine.transaction(self._register)
         self.core.contexts.clear()
+        self._registered = True
         failpoints.hit("worker.registered")
+
+    def start(self) -> None:
+        """Register the worker, unless that is done already, and begin to claim."""
+        if not self._registered:
+            self.register()
         self.reporter.start()
         self.uploader.start()
         self.executor.event_loop.start()
@@ -244,6 +250,7 @@ class Worker:
         executor.event_loop.stop()
         executor.runners.close()
         self.core.engine.transaction(self._unregister)
+        self._registered = False
         self.core.contexts.clear()
         self._end_drain()
 
