@@ -46,6 +46,20 @@ class Terminal:
         before, found, self._rest = self._rest.partition(wanted)
         return (before + found).decode().replace("\r\n", "\n")
 
+    def interrupt(self) -> tuple[int, str]:
+        """Type Ctrl-C until the program has ended; then as `end`.
+
+        Python does not notice a signal that comes just before it waits for a line, until the next
+        one.
+        """
+        try:
+            while True:
+                os.write(self.fd, b"\x03")
+                while select.select([self.fd], [], [], 1.0)[0]:
+                    self._rest += os.read(self.fd, 65_536)
+        except OSError:  # the program has ended
+            return self.end()
+
     def end(self) -> tuple[int, str]:
         """Wait until the program has ended; its exit code, and what it has shown at last."""
         shown = self._rest

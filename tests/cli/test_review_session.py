@@ -106,8 +106,7 @@ esac
     assert "1 draft saved." in step(3, "y\n", PROMPT)
     assert "No draft has changed." in step(4, "e\n", PROMPT)
     assert drafts(core) == ["Why 3?"]
-    terminal.types("\x03")
-    code, shown = terminal.end()
+    code, shown = terminal.interrupt()
     assert code != 0
     assert "There is no verdict. Drafts that were saved stay on the server." in shown
     assert call("show_task", core, OWNER, task_id="t")["state"] == "ready"
