@@ -82,14 +82,27 @@ class StreamRedactor:
     def feed(self, piece: bytes) -> bytes:
         """The redacted bytes so far; the possible beginning of a secret is buffered."""
         data = self._held + piece
-        begun = _partial_secret(data)
-        self._held = data[len(data) - begun :]
-        return redact_bytes(data[: len(data) - begun])
+        cut = _beginning_of_secret(data)
+        self._held = data[cut:]
+        return redact_bytes(data[:cut])
 
     def end(self) -> bytes:
         """The redacted bytes that were buffered."""
         held, self._held = self._held, b""
         return redact_bytes(held) if held else b""
+
+
+def _beginning_of_secret(data: bytes) -> int:
+    """Where the possible beginning of a secret at the end is; a whole secret is not cut there."""
+    cut = len(data) - _partial_secret(data)
+    if cut == len(data):
+        return cut
+    text = data.decode("utf-8", "surrogateescape")
+    at = len(data[:cut].decode("utf-8", "surrogateescape"))
+    for found in _pattern.finditer(text):
+        if found.start() < at < found.end():
+            return len(text[: found.end()].encode("utf-8", "surrogateescape"))
+    return cut
 
 
 def _partial_secret(data: bytes) -> int:

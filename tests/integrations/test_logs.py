@@ -253,3 +253,12 @@ def test_a_problem_has_no_secrets(gateway: Installation) -> None:
     redaction.remember([SECRET])
     answer = gateway.client().get(f"/api/tasks/{SECRET}")
     assert "[secret]" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("secret", ["the-password-of-ann", "detent_" + "x" * 42 + "n"])
+def test_a_secret_whose_end_may_begin_another_one_is_redacted_in_a_stream(secret: str) -> None:
+    redaction.remember(["the-password-of-ann", "nnn-is-another-secret"])
+    for pieces in ([secret], [f"é {secret}", " and on"]):
+        stream = redaction.StreamRedactor()
+        shown = b"".join(stream.feed(each.encode()) for each in pieces) + stream.end()
+        assert shown.decode() == "".join(pieces).replace(secret, "[secret]")
