@@ -1,5 +1,6 @@
 """The SQLite store under several processes, kills, full disks and clocks that go back."""
 
+import fcntl
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from detent.engine import Engine
 from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
 from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
-from detent.store.sqlite.connection import Turn
+from detent.store.sqlite.connection import BECOME_NEXT, NO_LONGER_NEXT, Turn, WriteLock
 from detent.store.types import Changes, NewEvent
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
@@ -139,6 +140,36 @@ def test_threads_get_their_turn_in_the_order_in_which_they_asked() -> None:
     for thread in threads:
         thread.join(DEADLINE_S)
     assert order == [0, 1, 2, 3, 4]
+
+
+def test_a_writer_that_waits_is_before_one_that_writes_again(tmp_path: Path) -> None:
+    """Locks of files are independent of threads: these two behave as two processes."""
+    path = tmp_path / "detent.db.lock"
+    again, waiting = WriteLock(path), WriteLock(path)
+    order: list[str] = []
+
+    def write() -> None:
+        with waiting:
+            order.append("waiting")
+
+    thread = threading.Thread(target=write)
+    with again, path.open("r+b") as other:
+        thread.start()
+        wait_for(lambda: _another_is_next(other.fileno()))
+    with again:
+        order.append("again")
+    thread.join(DEADLINE_S)
+    assert order == ["waiting", "again"]
+
+
+def _another_is_next(file: int) -> bool:
+    """Whether another open file has the place of the next writer; this one leaves it again."""
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, BECOME_NEXT)
+    except BlockingIOError:
+        return True
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, NO_LONGER_NEXT)
+    return False
 
 
 def test_writing_from_several_threads_concurrently(store: SqliteStore) -> None:

@@ -7,6 +7,7 @@ import array as arrays
 import fcntl
 import os
 import re
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -49,6 +50,14 @@ PRAGMAS = (
     f"journal_size_limit = {WAL_BYTES_KEPT}",
     "trusted_schema = OFF",
 )
+
+
+def _lock_request(kind: int) -> bytes:
+    """`struct flock` of fcntl(2) for the whole file: type, whence, start, length, process."""
+    return struct.pack("hhqqi", kind, os.SEEK_SET, 0, 0, 0)
+
+
+BECOME_NEXT, NO_LONGER_NEXT = _lock_request(fcntl.F_WRLCK), _lock_request(fcntl.F_UNLCK)
 
 Rows = list[tuple[Any, ...]]
 Identity = tuple[int, int]
@@ -175,13 +184,21 @@ class WriteLock:
 
     SQLite's own lock is polled: under load a second process rarely gets it. A process that waits
     for a file lock is woken when the lock is free.
+
+    Before it, a process takes the place of the next writer, a second lock on the same file, and
+    leaves that place when it has the first. So a process that writes again and again cannot take
+    the lock twice in a row while another one waits.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW, BECOME_NEXT)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        finally:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, NO_LONGER_NEXT)
 
     def __exit__(
         self,
