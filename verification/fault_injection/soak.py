@@ -202,13 +202,17 @@ def _measure_file(path: Path, file: apsw.Connection) -> Sample:
     }
 
 
+#: The log and the positions of its records; all other relations; what is dead in either.
 IN_SERVER = """
-    SELECT pg_total_relation_size('events'),
-           pg_database_size(current_database()) - pg_total_relation_size('events'),
+    SELECT log.bytes,
+           pg_database_size(current_database()) - log.bytes,
            (SELECT sum(size) FROM pg_ls_waldir()),
-           (SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname <> 'events'),
-           (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'events'),
-           (SELECT count(*) FROM events)
+           (SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname <> 'commits'),
+           (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'commits'),
+           (SELECT count(*) FROM commits),
+           (SELECT sum(events) FROM commits)
+    FROM (SELECT pg_total_relation_size('commits')
+               + pg_total_relation_size('commit_positions') AS bytes) AS log
 """
 
 
@@ -220,7 +224,7 @@ def _measure_server(connection: "psycopg.Connection[Any]") -> Sample:
 
 OF_A_SERVER = (
     *("bytes of the log", "file without the log", "segments of the wal"),
-    *("dead rows", "events that were changed", "events"),
+    *("dead rows", "dead records of the log", "records of the log", "events"),
 )
 
 
@@ -242,9 +246,10 @@ def grown(samples: list[Sample]) -> Iterator[str]:
         early, late = quarters([each[name] for each in samples])
         if late > early * SHARE + slack:
             yield f"grown: {name} from {_size(name, early)} to {_size(name, late)}"
-    dead, events = samples[-1].get("events that were changed", 0), samples[-1].get("events", 0)
-    if dead > events * DEAD_SHARE + SLACK["dead rows"]:
-        yield f"grown: {dead} rows of the log are dead, of {events}"
+    last = samples[-1]
+    dead, records = last.get("dead records of the log", 0), last.get("records of the log", 0)
+    if dead > records * DEAD_SHARE + SLACK["dead rows"]:
+        yield f"grown: {dead} records of the log are dead, of {records}"
 
 
 def too_little(report: Report, minutes: float) -> Iterator[str]:
@@ -256,5 +261,5 @@ def too_little(report: Report, minutes: float) -> Iterator[str]:
 
 
 def _size(name: str, value: float) -> str:
-    is_count = name == "dead rows" or name.startswith("events")
+    is_count = name == "events" or "rows" in name or "records" in name
     return f"{value:.0f}" if is_count else f"{value / MEGABYTE:.1f} MB"
