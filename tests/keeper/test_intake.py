@@ -137,6 +137,7 @@ def test_a_key_makes_one_task_of_two_rows(core: Core, theirs: Any, row: Callable
         ("submit_task", '{"intent": "bill", "depends_on": ["gone"]}', "gone"),
         ("submit_task", "[1]", "body must be a JSON object"),
         ("submit_task", "{", "body is not JSON"),
+        ("submit_task", "[" * 5_000 + "]" * 5_000, "body is not JSON"),
         ("cancel_task", '{"task_id": "x"}', "operation must be one of"),
     ],
 )
@@ -153,6 +154,26 @@ def test_a_refused_row_keeps_its_reason_and_blocks_no_other(
     assert kept == body
     assert reason in error
     assert intake_drain.run(core) == 0  # it is not retried
+
+
+def test_a_row_that_the_store_refuses_blocks_no_other(
+    core: Core, theirs: Any, row: Callable[..., Any]
+) -> None:
+    theirs.execute(*row("bill", id="order-7"))
+    theirs.commit()
+    intake_drain.run(core)
+    call("cancel_task", core, OWNER, task_id="order-7")
+    call("delete_task", core, OWNER, task_id="order-7")
+    theirs.execute(*row("bill", {"order": 6}))
+    theirs.execute(*row("bill", id="order-7"))
+    theirs.execute(*row("bill", {"order": 8}))
+    theirs.commit()
+    assert intake_drain.run(core) == 3
+    assert sorted(each["payload"]["order"] for each in tasks(core)) == [6, 8]
+    (refused,) = call("inbox", core, OWNER)["refused"]
+    assert refused["code"] == "task_exists"
+    assert "belonged to something that was deleted" in refused["detail"]
+    assert intake_drain.run(core) == 0
 
 
 def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(

@@ -111,11 +111,12 @@ def test_the_keeper_continues_after_a_clock_reset(core: Core, clock: VirtualCloc
     assert (second.run_once(), first.run_once()) == (1, 0)
 
 
-def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
-    def refused(_: Core) -> int:
-        raise NotFound("nothing is there")
+@pytest.mark.parametrize("error", [NotFound("nothing is there"), RecursionError("too deep")])
+def test_a_duty_that_fails_does_not_stop_the_others(core: Core, error: Exception) -> None:
+    def fail(_: Core) -> int:
+        raise error
 
-    keeper = Keeper(core, "k", [Duty("bad", 0, refused), Duty("good", 0, lambda _: 7)])
+    keeper = Keeper(core, "k", [Duty("bad", 0, fail), Duty("good", 0, lambda _: 7)])
     assert keeper.run_once() == 7
 
 

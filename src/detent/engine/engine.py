@@ -259,7 +259,7 @@ class Engine:
                 if more_tries and isinstance(error, Refused) and error.code == "version_conflict":
                     continue
                 if len(requests) == 1:
-                    return [_explained(error, requests[0])]
+                    return [refusal_of(error, requests[0])]
                 break
         return [self._results([request])[0] for request in requests]
 
@@ -297,7 +297,7 @@ class Engine:
         return [found[place] for place in range(len(requests))]
 
 
-def _explained(error: Exception, request: CommandRequest) -> DetentError:
+def refusal_of(error: Exception, request: CommandRequest) -> DetentError:
     """Return the error for the caller: a refusal as it is, any other error as `Unavailable`."""
     code = CREATING.get(type(request.command))
     # A new child changes its parent too, where another process can cause the conflict.

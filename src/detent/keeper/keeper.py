@@ -74,7 +74,9 @@ class Keeper(PeriodicThread):
             return duty.run(self.core)
         except DetentError as error:
             log.warning("duty %s: %s", duty.name, error)
-            return 0
+        except Exception:  # the other duties must still run
+            log.exception("duty %s failed; it will be retried", duty.name)
+        return 0
 
     def _pass(self) -> float:
         try:
