@@ -53,14 +53,14 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
 }
 #: Characters with a special meaning in LIKE.
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
-LIKE = "lower({column}) LIKE :search ESCAPE '~'"
-#: The tasks whose title has the text of a search. The database computes them once for a list.
-_TITLED_TASKS = f"SELECT id FROM tasks WHERE {LIKE.format(column='title')}"
-#: By table without titles: the condition for rows whose task has the text in its title.
+#: By table without titles: the condition for rows whose task has the text of a search in its title.
+#: The database computes these tasks once for a list.
 TITLED: Mapping[str, str] = {
-    "jobs": f"task_id IN ({_TITLED_TASKS})",
-    "runs": f"job_id IN (SELECT id FROM jobs WHERE task_id IN ({_TITLED_TASKS}))",
+    "jobs": "task_id IN (SELECT id FROM tasks WHERE {title})",
+    "runs": "job_id IN (SELECT id FROM jobs WHERE task_id IN (SELECT id FROM tasks WHERE {title}))",
 }
+#: The maximum number of letters beyond ASCII that a search finds in both cases.
+MAX_LETTERS = 100
 #: Sortable columns that are never null.
 NEVER_MISSING = frozenset(
     {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at", "job_id"}
@@ -154,11 +154,7 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
         else:
             parts.append(_match(column, wanted, values))
     if query.search:
-        values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
-        searches = [LIKE.format(column=name) for name in SEARCHED[query.table]]
-        if query.table in TITLED:
-            searches.append(TITLED[query.table])
-        parts.append(f"({' OR '.join(searches)})")
+        parts.append(_search(query, values))
     wanted = query.where.get("id") if query.table == "runs" else None
     if isinstance(wanted, str | list):
         # The id of a run begins with that of its job, which has an index.
@@ -168,6 +164,29 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
     if rare.issuperset(_states(query) or [""]):
         parts.append(words)
     return " AND ".join(parts), values
+
+
+def _search(query: Query, values: dict[str, Any]) -> str:
+    """The condition that a column contains the text, in any letter case.
+
+    The databases convert only the letters of ASCII, so that other letters of the text are replaced.
+    """
+    text, lowered = "".join(each.lower() for each in query.search), "{column}"
+    values["search"] = f"%{_SPECIAL.sub(_ESCAPED, text)}%"
+    for number, letter in enumerate(sorted(filter(_has_upper, set(text)))[:MAX_LETTERS]):
+        values[f"upper{number}"], values[f"lower{number}"] = letter.upper(), letter
+        lowered = f"replace({lowered}, :upper{number}, :lower{number})"
+    like = f"lower({lowered}) LIKE :search ESCAPE '~'"
+    searches = [like.format(column=name) for name in SEARCHED[query.table]]
+    if query.table in TITLED:
+        searches.append(TITLED[query.table].format(title=like.format(column="title")))
+    return f"({' OR '.join(searches)})"
+
+
+def _has_upper(letter: str) -> bool:
+    """Whether it is a lower-case letter beyond ASCII with one upper-case letter."""
+    upper = letter.upper()
+    return not letter.isascii() and upper != letter and len(upper) == 1
 
 
 def _states(query: Query) -> list[Any]:

@@ -90,6 +90,28 @@ def rows_are_searched(case: Case) -> None:
 
 
 @check
+def letters_of_all_alphabets_are_searched_in_any_case(case: Case) -> None:
+    titles = ("Größe ändern", "GRÖSSE ÄNDERN", "Проверка", "ΣΑΣ", "日本 100% ÉTÉ")
+    for number, title in enumerate(titles):
+        submit_task(case.engine, task_id=f"t{number}", title=title)
+    for search, expected in (
+        ("Ändern", "01"),
+        ("ände", "01"),
+        ("Grö", "01"),
+        ("größe", "0"),
+        ("ПРОВЕРКА", "2"),
+        ("проверка", "2"),
+        ("ΣΑΣ", "3"),
+        ("0% été", "4"),
+        ("日", "4"),
+        ("Проверки", ""),
+    ):
+        assert ids(case, search=search) == [f"t{number}" for number in expected], search
+    with case.store.read() as view:
+        assert [row["id"] for row in view.page(Query("jobs", search="ПРОВ"))] == ["t2-j1"]
+
+
+@check
 def jobs_and_runs_are_found_by_the_title_of_their_task(case: Case) -> None:
     """Together with those that have the text themselves; a job without a task has no title."""
     a_list(case)
