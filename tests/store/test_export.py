@@ -13,11 +13,13 @@ from detent.errors import NotFound, Refused, TooLarge
 from detent.integrity import hash_chain
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
+from detent.kernel.commands import lifecycle_commands as lc
 from detent.operations.run_output import read_bytes
 from detent.store.port import Store
 from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.clock import START, VirtualClock
+from detent.testing.conformance.lifecycles import document
 from detent.transfer import archive as archives
 from detent.transfer.archive import Archive
 from detent.transfer.exporter import export_task
@@ -149,6 +151,21 @@ def test_work_that_is_not_over_stays_where_it_is(
         assert archive.flaws() == []
     with pytest.raises(Refused, match="would be executed twice"):
         take(target, tmp_path / "live.zip", tmp_path / "target")
+
+
+def test_tasks_with_an_installed_lifecycle_are_checked_and_counted(
+    source: Source, target: Store, tmp_path: Path
+) -> None:
+    for engine in (source.engine, Engine(target)):
+        engine.do(lc.InstallLifecycle(document()), PERSON)
+    source.engine.do(c.SubmitTask("idea", "p", "signed_work", "x", "cli"), PERSON)
+    on = ("idea",)
+    source.engine.do(c.SubmitTask("next", "p", "signed_work", "x", "cli", depends_on=on), PERSON)
+    source.export(tmp_path / "next.zip", "next")
+    with pytest.raises(Refused, match="next depends on idea, which is not in the archive"):
+        take(target, tmp_path / "next.zip", tmp_path / "target")
+    source.export(tmp_path / "idea.zip", "idea")
+    assert take(target, tmp_path / "idea.zip", tmp_path / "target").tasks == 1
 
 
 def test_a_history_from_the_future_is_refused(file: Path, tmp_path: Path) -> None:

@@ -286,13 +286,16 @@ class Archive:
         if hash_chain.chained(hash_chain.START, events).hex() != self.manifest.events_chain:
             yield "the hash chain over its events differs from the manifest"
         yield from _wrong_events(events, self.manifest)
-        log = History(events)
-        folded = audit.fold(log, lifecycles={**self.lifecycles(), **SHIPPED})
+        folded = self.fold(events)
         yield from (f"its history is invalid: {flaw}" for flaw in folded.flaws)
         yield from _wrong_tree(folded, self.manifest)
-        offences = audit.offences(log, folded)
+        offences = audit.offences(History(events), folded)
         yield from (f"its history is invalid: {each}" for each in offences)
         yield from self._wrong_evidence(folded)
+
+    def fold(self, events: Sequence[LoggedEvent]) -> audit.Folded:
+        """The state that follows from the events of the archive."""
+        return audit.fold(History(events), lifecycles={**self.lifecycles(), **SHIPPED})
 
     def lifecycles(self) -> dict[str, TaskLifecycle]:
         """The installed lifecycles that the tasks have, by id."""

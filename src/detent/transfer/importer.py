@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from detent.engine import Engine
 from detent.engine.changeset import ChangeSet
 from detent.errors import NotFound, Refused
-from detent.integrity import audit, hash_chain
+from detent.integrity import hash_chain
 from detent.integrity.audit import Folded
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
@@ -22,7 +22,7 @@ from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import LoggedEvent
-from detent.transfer.archive import Archive, History, opened
+from detent.transfer.archive import Archive, opened
 
 #: Stores the output of a run: its id, the offset, the bytes.
 WriteOutput = Callable[[str, int, bytes], None]
@@ -43,7 +43,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
     """Import the tree of an archive; refused as a whole if anything is wrong with it."""
     with opened(path) as archive:
         events = archive.events()
-        folded = audit.fold(History(events))
+        folded = archive.fold(events)
         _require_ended(folded)
         with engine.store.read() as view:
             _require_new(view, archive, events)
