@@ -1,11 +1,15 @@
 """The body of a commit: what is written is read, split and blanked without a change of digests."""
 
+import weakref
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.kernel import events as e
-from detent.store import commit_body, event_template
+from detent.store import commit_body, event_template, logged_commit
 from detent.store.codec import data_digest, event_digest, event_rows, to_json
+from detent.store.logged_commit import RecentCommits
 from detent.store.types import LoggedEvent, NewEvent
 
 AT = 1_000
@@ -203,3 +207,20 @@ def expected(data: str, name: str, value: str, second: str) -> str:
         for each in (before, after)
     ]
     return (value if mark else "").join(filled_parts)
+
+
+# ---- commits that were read last -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "size"), [(1, logged_commit.MAX_BYTES // 4), (logged_commit.MAX_EVENTS // 4, 10)]
+)
+def test_the_commits_that_are_kept_are_bounded(events: int, size: int) -> None:
+    recent = RecentCommits()
+    bodies = [bytes([each]) * size for each in range(10)]
+    kept = weakref.WeakSet(recent.commit(1, 0, events, body) for body in bodies)
+    assert len(kept) == 4
+    assert recent.commit(1, 0, events, bodies[-1]) in kept
+    recent.commit(1, 0, logged_commit.MAX_EVENTS + 1, b"")
+    recent.commit(1, 0, 1, bytes(logged_commit.MAX_BYTES + 1))
+    assert len(kept) == 4

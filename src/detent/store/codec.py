@@ -40,14 +40,9 @@ from_json: Callable[[str | bytes], Any] = _decode
 
 # ---- events --------------------------------------------------------------------------------
 
-#: The columns of a new event, in the order of `event_rows`.
-EVENT_COLUMNS = (
-    *("stream", "version", "project", "name", "schema", "subject", "at", "actor", "data"),
-)
-
 
 def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
-    """The rows of these events in the log."""
+    """The fields of these events as `LoggedEvent` has them, without the position and the digest."""
     try:
         return [
             (

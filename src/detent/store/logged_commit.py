@@ -13,8 +13,9 @@ from detent.store.commit_body import Part
 from detent.store.event_template import Row, TemplateGroup
 from detent.store.types import LoggedEvent
 
-#: How many events the commits that are kept may have together.
+#: How many events the commits that are kept may have together, and how many bytes of text.
 MAX_EVENTS = 8_192
+MAX_BYTES = 16 * 1_024 * 1_024
 
 
 class LoggedCommit:
@@ -40,6 +41,11 @@ class LoggedCommit:
     def last(self) -> int:
         """The position of the last event."""
         return self.first + self.count - 1
+
+    @property
+    def text_size(self) -> int:
+        """The size of the text of the body."""
+        return len(self._text)
 
     @property
     def oldest(self) -> int:
@@ -116,10 +122,9 @@ class RecentCommits:
     that was trimmed is not read any more, so that nothing needs to be removed here.
     """
 
-    def __init__(self, max_events: int = MAX_EVENTS) -> None:
-        self._max_events = max_events
+    def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, str | bytes], LoggedCommit] = OrderedDict()
-        self._events = 0
+        self._events = self._bytes = 0
         self._guard = Lock()
 
     def commit(
@@ -138,7 +143,7 @@ class RecentCommits:
             return known
         text = body if text_of is None or isinstance(body, str) else text_of(body)
         made = LoggedCommit(first, at, count, text)
-        if count <= self._max_events:
+        if count <= MAX_EVENTS and made.text_size <= MAX_BYTES:
             self._keep(key, made)
         return made
 
@@ -148,6 +153,8 @@ class RecentCommits:
                 return
             self._kept[key] = made
             self._events += made.count
-            while self._events > self._max_events:
+            self._bytes += made.text_size
+            while self._events > MAX_EVENTS or self._bytes > MAX_BYTES:
                 _, dropped = self._kept.popitem(last=False)
                 self._events -= dropped.count
+                self._bytes -= dropped.text_size
