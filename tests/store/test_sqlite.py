@@ -162,6 +162,33 @@ def test_a_writer_that_waits_is_before_one_that_writes_again(tmp_path: Path) -> 
     assert order == ["waiting", "again"]
 
 
+@pytest.mark.parametrize("name", ["fcntl", "flock"])
+def test_a_signal_while_the_lock_is_taken_leaves_it_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The handler of the signal raises when the system call has returned."""
+    path = tmp_path / "detent.db.lock"
+    interrupted, other = WriteLock(path), WriteLock(path)
+    lock = getattr(fcntl, name)
+
+    def lock_and_raise(*given: Any) -> None:
+        monkeypatch.undo()
+        lock(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fcntl, name, lock_and_raise)
+    with pytest.raises(KeyboardInterrupt), interrupted:
+        pass
+    done = threading.Event()
+
+    def write() -> None:
+        with other:
+            done.set()
+
+    threading.Thread(target=write, daemon=True).start()
+    assert done.wait(DEADLINE_S)
+
+
 def _another_is_next(file: int) -> bool:
     """Whether another open file has the place of the next writer; this one leaves it again."""
     try:

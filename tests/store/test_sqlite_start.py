@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from detent.errors import Misconfigured
+from detent.store.schema_status import schema_status
 from detent.store.sqlite import SqliteStore, checks
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process
@@ -91,7 +92,17 @@ def test_a_file_that_is_no_database(path: Path) -> None:
 
 def test_the_database_of_another_program(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE recipes (name TEXT)")
+    before = path.read_bytes()
+    assert schema_status(str(path)).applied == []
     assert "is a database of another program" in refusal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_refused_start_leaves_no_file_open(path: Path) -> None:
+    path.write_text("This is a letter, and a long one. " * 100)
+    refusal(path)
+    opened = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert [each for each in opened if str(each.readlink()).startswith(str(path))] == []
 
 
 def test_a_newer_schema(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The schema status of a database: applied and pending migrations. Changes nothing."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,9 +73,8 @@ def _sqlite(url: str, path: Path) -> SchemaStatus:
     if not path.exists() or path.stat().st_size == 0:
         return SchemaStatus(url, str(path), path, False, (), schema.MIGRATIONS)
     try:
-        connection = Connection(path, reads_only=True)
-        applied = schema.applied(connection)
-        connection.close()
+        with closing(Connection(path, reads_only=True)) as connection:
+            applied = schema.applied(connection)
     except apsw.Error as error:
         raise checks.unreadable(path, error) from None
     waiting = pending(schema.MIGRATIONS, applied, str(path))

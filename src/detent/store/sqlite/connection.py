@@ -96,13 +96,18 @@ class Connection:
         self._db.set_busy_timeout(BUSY_MS)
         self._execute: Callable[..., apsw.Cursor] = self._db.execute
         self._executemany: Callable[..., apsw.Cursor] = self._db.executemany
-        for pragma in PRAGMAS:
-            self.all(f"PRAGMA {pragma}")
+        only_reads = ("query_only = ON", f"cache_size = -{READER_CACHE_KIB}")
+        try:
+            for pragma in (*PRAGMAS, *only_reads) if reads_only else PRAGMAS:
+                self.all(f"PRAGMA {pragma}")
+        except apsw.Error:
+            self.close()
+            raise
+
+    def enable_wal(self) -> None:
+        """Switch the file to WAL mode. It stays in this mode."""
         if self.all("PRAGMA journal_mode = WAL") != [("wal",)]:
             raise apsw.CantOpenError("it cannot be switched to WAL mode")
-        if reads_only:
-            self.all("PRAGMA query_only = ON")
-            self.all(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
 
     def all(self, text: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Rows:
         """Execute a statement and return all its rows."""
@@ -194,9 +199,12 @@ class WriteLock:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
-        fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW, BECOME_NEXT)
         try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW, BECOME_NEXT)
             fcntl.flock(self._file, fcntl.LOCK_EX)
+        except BaseException:  # a signal handler raised, perhaps after one of the calls
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            raise
         finally:
             fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, NO_LONGER_NEXT)
 

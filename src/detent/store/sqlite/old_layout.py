@@ -5,6 +5,7 @@ The tables of layout 1 are removed by the last step.
 """
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,14 @@ class SqliteUpgrade:
     def __init__(self, path: Path, now: int) -> None:
         self._path = path
         self._now = now
-        self._lock = checks.write_lock(path)
-        self._lock.__enter__()
-        self._connection = Connection(path)
+        with ExitStack() as opened:
+            lock = opened.enter_context(closing(checks.write_lock(path)))
+            opened.enter_context(lock)
+            self._connection = opened.enter_context(closing(Connection(path)))
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        self._connection.close()
-        self._lock.__exit__(None, None, None)
-        self._lock.close()
+        self._opened.close()
 
     @property
     def needed(self) -> bool:

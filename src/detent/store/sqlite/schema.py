@@ -32,12 +32,16 @@ def has_old_log(connection: Connection) -> bool:
 
 
 def bring_up(connection: Connection, path: Path, now: int) -> None:
-    """Apply the missing migrations. A log of layout 1 is refused: it must be converted first."""
+    """Enable WAL mode and apply the missing migrations. The file of another program is unchanged.
+
+    A log of layout 1 is refused: it must be converted first.
+    """
     [(application_id,)], [(tables,)] = (
         connection.all("PRAGMA application_id"),
         connection.all(TABLES),
     )
     check_owner(path, application_id, tables)
+    connection.enable_wal()
     known = applied(connection)
     waiting = needed(pending(MIGRATIONS, known, str(path)), str(path), empty=not known)
     first = [each for each in waiting if each.number <= LAYOUT - 2]

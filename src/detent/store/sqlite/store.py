@@ -9,7 +9,7 @@ from threading import Lock
 import apsw
 
 from detent import failpoints
-from detent.errors import Broken, DetentError, Unavailable
+from detent.errors import Broken, Unavailable
 from detent.store.blobs import Blobs, Outputs
 from detent.store.clock import HostClock, Moment, StoreClock, TimeSource
 from detent.store.port import ReplicaReads
@@ -67,14 +67,14 @@ class SqliteStore:
                 connection = Connection(self.path)
                 schema.bring_up(connection, self.path, self._source())
                 return connection
-        except DetentError:
+        except BaseException as error:
             self._drop(connection)
+            self._lock.close()
+            if isinstance(error, (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError)):
+                raise checks.unreadable(self.path, error) from None
+            if isinstance(error, apsw.Error):
+                raise explained(error, self.url) from error
             raise
-        except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError) as error:
-            raise checks.unreadable(self.path, error) from None
-        except apsw.Error as error:
-            self._drop(connection)
-            raise explained(error, self.url) from error
 
     # -- transactions ----------------------------------------------------------------------
 
