@@ -39,11 +39,10 @@ class MemoryStore:
     parallel_writes = False
 
     def __init__(self, clock: TimeSource | None = None, database: Database | None = None) -> None:
-        source = clock or HostClock()
-        self._clock = StoreClock(source)
+        self._clock = StoreClock(clock or HostClock())
         self._database = database or Database()
         self._lifecycles = LifecycleCache()
-        self.blobs: Blobs = MemoryBlobs(self._database.blobs, source)
+        self.blobs: Blobs = MemoryBlobs(self._database.blobs, self._now)
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
@@ -58,6 +57,9 @@ class MemoryStore:
             tables.now = moment.now
             yield MemoryWriter(tables, moment, self._lifecycles)
             self._database.tables = tables
+
+    def _now(self) -> int:
+        return self._moment(self._database.tables).now
 
     def _moment(self, tables: Tables) -> Moment:
         return self._clock.moment(Written(tables.now, 0, tables.resets))

@@ -165,7 +165,7 @@ class MemoryWriter(MemoryReader):
                 getattr(self._tables, table).clear()
 
     def trim(self, upto: int) -> int:
-        kept = [event for event in self._tables.log if event.position > upto]
+        kept = [each for each in self._tables.log if each.position > upto] or self._tables.log[-1:]
         gone = len(self._tables.log) - len(kept)
         self._tables.log[:] = kept
         return gone

@@ -57,7 +57,7 @@ class SqliteStore:
         self._files = Files(self.path, self.url)
         write_ahead = self.path.with_name(self.path.name + "-wal")
         self._notifier = Notifier(Connection(self.path, reads_only=True), write_ahead)
-        self.blobs: Blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
+        self.blobs: Blobs = DirectoryBlobs(self.path.parent / "blobs", self._now)
 
     def _first_connection(self) -> Connection:
         """Open the first connection under the write lock: it enables WAL mode and migrates."""
@@ -126,6 +126,10 @@ class SqliteStore:
 
     def _moment(self, connection: Connection) -> Moment:
         return self._clock.moment(self._clock.written(*connection.all(WRITTEN)[0]))
+
+    def _now(self) -> int:
+        with self.read() as view:
+            return view.now()
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -144,6 +144,17 @@ def a_blob_that_was_put_again_is_not_removed_for_its_old_time(case: Case) -> Non
 
 
 @check
+def a_blob_has_the_time_of_the_store(case: Case) -> None:
+    """The store's time is ahead of the wall clock: a new blob is not older for that."""
+    case.clock.advance(seconds=3_600)
+    submit_job(case.engine)
+    case.clock.set(case.clock.now - 3_600 * SECOND_US)
+    put(case, b"new")
+    with case.store.read() as view:
+        assert case.store.blobs.old(view.now() - 60 * SECOND_US, "", 10) == []
+
+
+@check
 def evidence_says_which_blobs_are_used(case: Case) -> None:
     used, loose = put(case, b"used"), put(case, b"loose")
     submit_job(case.engine)

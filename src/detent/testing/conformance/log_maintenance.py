@@ -1,5 +1,6 @@
 """Checks of log maintenance: ordered chain blocks, rows rebuilt from the log, a trimmed log."""
 
+from contextlib import suppress
 from functools import partial
 
 from detent.engine import CommandRequest
@@ -21,6 +22,7 @@ from detent.testing.conformance.work_actions import (
     submit_job,
     together,
 )
+from detent.testing.conformance.writes import Stop
 
 
 def finished(case: Case) -> str:
@@ -124,6 +126,19 @@ def a_trim_divides_no_commit(case: Case) -> None:
     assert verify(case.store).differences == []
     with case.store.read() as view:
         assert {event.stream for event in view.events(0, 1_000)} >= {kept}
+
+
+@check
+def the_last_commit_is_not_trimmed(case: Case) -> None:
+    """The transaction is rolled back, because the rows of the work remain."""
+    finished(case)
+    with suppress(Stop), case.store.write() as tx:
+        head, last = tx.head(), tx.events(0, 1_000)[-1]
+        assert 0 < tx.trim(head) < head
+        assert tx.head() == head
+        assert tx.events(0, 1_000)[-1] == last
+        assert tx.trim(head) == 0
+        raise Stop
 
 
 @check

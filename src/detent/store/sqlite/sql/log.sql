@@ -68,11 +68,14 @@ SELECT commit_id FROM stream_commits WHERE stream = :stream ORDER BY commit_id;
 -- name: last_stream_commit
 SELECT commit_id FROM stream_commits WHERE stream = :stream ORDER BY commit_id DESC LIMIT 1;
 
+-- Whole commits up to a position, without the last one.
 -- name: trimmed_events
-SELECT coalesce(sum(events), 0) AS events FROM commits WHERE id <= :upto AND id + events - 1 <= :upto;
+SELECT coalesce(sum(events), 0) AS events
+FROM commits
+WHERE id <= :upto AND id + events - 1 <= :upto AND id < (SELECT max(id) FROM commits);
 
 -- name: trim_commits
-DELETE FROM commits WHERE id <= :upto AND id + events - 1 <= :upto;
+DELETE FROM commits WHERE id <= :upto AND id + events - 1 <= :upto AND id < (SELECT max(id) FROM commits);
 
 -- name: trim_stream_commits
 DELETE FROM stream_commits WHERE commit_id < (SELECT min(id) FROM commits);
