@@ -205,7 +205,7 @@ def delete_rows_of_reviewers(core: Core) -> int:
     The name of each of these rows begins with the id of its task and a slash.
     """
     with core.store.read() as view:
-        rows = {table: list(view.rows(table)) for table in REVIEWERS_TABLES}
+        rows = {table: view.row_names(table) for table in REVIEWERS_TABLES}
         named = {name.partition("/")[0] for names in rows.values() for name in names}
         gone = named - {task.id for task, _ in view.tasks(named)} if named else set()
     old = {

@@ -50,6 +50,9 @@ class LogReader(Protocol):
 class ReadTransaction(LogReader, Protocol):
     """A consistent view of the store. Ids that do not exist are absent from the result."""
 
+    def row_names(self, table: str) -> Collection[str]:
+        """The names of the rows of a table, without their values."""
+
     def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
         """As `rows`, but only the rows whose names begin with a prefix."""
 

@@ -169,6 +169,9 @@ class MemoryReader:
     def rows(self, table: str) -> Mapping[str, Any]:
         return self._tables.named[table]
 
+    def row_names(self, table: str) -> list[str]:
+        return list(self._tables.named[table])
+
     def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
         rows = self._tables.named[table].items()
         return {name: value for name, value in rows if name.startswith(prefix)}

@@ -33,6 +33,7 @@ SQL = load("detent.store.sql", "detent.store.postgres.sql")
 #: By name of a statement: the function that makes a query of it.
 READY = {name: ready(each) for name, each in SQL.items()}
 NAMED = {table: ready(each)() for table, each in for_tables(SQL["named_rows"], TABLES).items()}
+NAMES = {table: ready(each)() for table, each in for_tables(SQL["row_names"], TABLES).items()}
 NAMED_UNDER = {
     table: ready(each) for table, each in for_tables(SQL["named_rows_under"], TABLES).items()
 }
@@ -236,6 +237,9 @@ class PostgresReader:
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(NAMED[table])}
+
+    def row_names(self, table: str) -> list[str]:
+        return [name for (name,) in self._ask(NAMES[table])]
 
     def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(named_rows(table, prefix))}

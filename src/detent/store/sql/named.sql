@@ -3,6 +3,9 @@
 -- name: named_rows
 SELECT name, value FROM named;
 
+-- name: row_names
+SELECT name FROM named;
+
 -- name: named_rows_under
 SELECT name, value FROM named WHERE name >= :first AND name < :upto;
 

@@ -28,6 +28,7 @@ from detent.store.types import (
 )
 
 NAMED = for_tables(SQL["named_rows"], TABLES)
+NAMES = for_tables(SQL["row_names"], TABLES)
 NAMED_UNDER = for_tables(SQL["named_rows_under"], TABLES)
 
 #: Statements on active rows, and on ended ones for the ids that were not found.
@@ -172,6 +173,9 @@ class SqliteReader:
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
+
+    def row_names(self, table: str) -> list[str]:
+        return [name for (name,) in self._all(NAMES[table].text)]
 
     def rows_under(self, table: str, prefix: str) -> Mapping[str, Any]:
         found = self._all(NAMED_UNDER[table].text, (prefix, f"{prefix}{LAST}"))

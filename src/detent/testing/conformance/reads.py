@@ -223,6 +223,8 @@ def named_values_are_read_by_the_beginning_of_their_names(case: Case) -> None:
         assert view.rows_under("review_drafts", "t/ann/") == dict.fromkeys(found, 1)
         assert view.rows_under("review_drafts", "ü/") == {"ü/ann/1": 1}
         assert view.rows_under("review_drafts", "x/") == {}
+        assert sorted(view.row_names("review_drafts")) == sorted(names)
+        assert list(view.row_names("snoozes")) == []
     with case.store.write() as tx:
         assert tx.rows_for_update("review_drafts", "t/ann/") == dict.fromkeys(found, 1)
         assert len(tx.rows_for_update("review_drafts")) == len(names)
