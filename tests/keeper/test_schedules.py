@@ -154,6 +154,18 @@ def test_an_unfinished_task_is_not_overlapped(core: Core, clock: VirtualClock) -
     assert len(submitted(core)) == 2
 
 
+@pytest.mark.parametrize("wrong", [{"timezone": "Mars/North"}, {"colour": "of a newer version"}])
+def test_a_schedule_that_cannot_be_read_blocks_no_other(
+    core: Core, clock: VirtualClock, wrong: dict[str, str]
+) -> None:
+    row = {"intent": "sweep", "cron": "0 0 * * *", **wrong}
+    core.engine.transaction(lambda tx: tx.put_rows("schedules", {"first": row}))
+    put(core, every_s=60)
+    duty.run(core)
+    clock.advance(seconds=61)
+    assert duty.run(core) == 1
+
+
 def test_a_paused_schedule_does_not_fire(core: Core, clock: VirtualClock) -> None:
     put(core, every_s=60, paused=True)
     duty.run(core)

@@ -17,7 +17,15 @@ def run(core: Core) -> int:
     with core.store.read() as view:
         now = view.now()
         rows = dict(view.rows("schedules"))
-    return sum(fire(core, schedule_from(name, row), now) for name, row in rows.items())
+    fired = 0
+    for name, row in rows.items():
+        try:
+            fired += fire(core, schedule_from(name, row), now)
+        except Unavailable:
+            raise
+        except DetentError as error:  # for example a time zone that this machine does not have
+            log.warning("schedule %s could not be read: %s", name, error)
+    return fired
 
 
 def fire(core: Core, schedule: Schedule, now: int) -> int:
