@@ -174,7 +174,7 @@ class StandIn:
         content = dict(fields)
         self.result(content.pop("subtype", "success"), content.pop("is_error", False), **content)
 
-    # -- bad manners -----------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------
 
     def raw(self, text: str) -> None:
         os.write(1, text.encode())

@@ -19,7 +19,9 @@ from detent.testing.conformance.work_actions import (
     code,
     complete,
     do,
+    refusal,
     submit_job,
+    submit_task,
     together,
 )
 from detent.testing.conformance.writes import Stop
@@ -126,6 +128,23 @@ def a_trim_divides_no_commit(case: Case) -> None:
     assert verify(case.store).differences == []
     with case.store.read() as view:
         assert {event.stream for event in view.events(0, 1_000)} >= {kept}
+
+
+@check
+def an_id_is_not_given_again_after_a_trim_of_some_of_its_events(case: Case) -> None:
+    """The first events of deleted work are trimmed. There are more than its row has commits of."""
+    task = submit_task(case.engine, task_id="long")
+    for number in range(20):
+        do(case.engine, c.EditTask(task, {"title": f"Title {number}"}))
+    hash_chain.extend_chain(case.store)
+    do(case.engine, c.CancelTask(task))
+    do(case.engine, c.DeleteTask(task))
+    submit_job(case.engine)
+    hash_chain.extend_chain(case.store)
+    assert hash_chain.trim(case.store) > 20
+    with case.store.read() as view:
+        assert task in {event.stream for event in view.events(0, 1_000)}
+    assert refusal(case.engine, c.SubmitTask(task, "p", "board", "dig", "cli")) == "task_exists"
 
 
 @check

@@ -118,7 +118,8 @@ SELECT DISTINCT streams.part ->> 0, commits.id
 FROM commits CROSS JOIN LATERAL commit_parts(commits.body, NULL) AS streams
 ON CONFLICT DO NOTHING;
 
--- Whole commits up to a position, without the last one.
+-- Whole commits up to a position, without the last one. A tombstone goes with the last commit of its stream, which is in
+-- stream_commits if the stream has more than a row lists.
 -- name: trim_commits
 WITH old AS MATERIALIZED (
     SELECT commit_positions.commit_id, commits.events
@@ -135,6 +136,9 @@ trimmed_links AS (
 ),
 trimmed_tombstones AS (
     DELETE FROM tombstones USING old
-    WHERE old.commit_id = (string_to_array(commits, ','))[cardinality(string_to_array(commits, ','))]::bigint
+    WHERE old.commit_id = greatest(
+        (string_to_array(commits, ','))[cardinality(string_to_array(commits, ','))]::bigint,
+        (SELECT max(commit_id) FROM stream_commits WHERE stream_commits.stream = tombstones.stream)
+    )
 )
 SELECT coalesce(sum(events), 0)::bigint AS events FROM old;
