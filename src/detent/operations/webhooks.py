@@ -80,7 +80,8 @@ class Webhook(NamedTuple):
 
 def webhooks(rows: Mapping[str, Any]) -> list[Webhook]:
     """The webhooks of the table, sorted by name."""
-    return [Webhook(name, **rows[name]) for name in sorted(rows) if ":" not in name]
+    suffixes = (cursor_name(""), status_name(""))
+    return [Webhook(name, **rows[name]) for name in sorted(rows) if not name.endswith(suffixes)]
 
 
 def cursor_name(name: str) -> str:
