@@ -74,4 +74,6 @@ def test_an_error_as_json_keeps_the_name_of_the_field(run: Run) -> None:
 def test_other_commands_name_their_options_and_arguments(run: Run) -> None:
     task_id = run("submit", "runQA", "--hold").stdout.strip()
     assert "detent: DOLLARS must be" in run("raise", task_id, "0", code=2).stderr
-    assert "detent: --budget must be" in run("tasks", "set", task_id, "--budget", "0", code=2).stderr
+    assert (
+        "detent: --budget must be" in run("tasks", "set", task_id, "--budget", "0", code=2).stderr
+    )

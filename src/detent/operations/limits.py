@@ -137,7 +137,7 @@ def _name(caller: Caller, intent: str | None, project: str | None, key: str | No
         *_, (field, value) = given.items()
         raise Invalid("Give only one of intent, project and key.", field=field, given=value)
     ((kind, value),) = given.items()
-    return f"{kind}:" + text({kind: value}, kind)
+    return f"{kind}:" + text(value, kind)
 
 
 # ---- the configuration file ------------------------------------------------------------------

@@ -58,8 +58,19 @@ def judge(
     """Carry out a verdict about a diff; refused if another diff is under review."""
     if diff is None:
         return carry_out(core, caller, order(None))
+    named = diff
+    return judge_diff(core, caller, lambda: reviewed_diff(core, caller, task_id, named), order)
+
+
+def judge_diff(
+    core: Core,
+    caller: Caller,
+    find: Callable[[], ReviewedDiff | None],
+    order: Callable[[ReviewedDiff | None], c.TaskCommand],
+) -> schemas.Moved:
+    """Carry out a verdict about the diff that `find` reads; try again if only its job changed."""
     for more_tries in reversed(range(MAX_TRIES)):
-        reviewed = reviewed_diff(core, caller, task_id, diff)
+        reviewed = find()
         try:
             return carry_out(core, caller, order(reviewed))
         except Refused as refusal:
@@ -284,9 +295,9 @@ def edit_task(
         _check_payload(core, caller, task_id, payload)
         changes["payload"] = payload
     if title is not None:
-        changes["title"] = text({"title": title}, "title", longest=MAX_TITLE)
+        changes["title"] = text(title, "title", longest=MAX_TITLE)
     if tags is not None:
-        changes["tags"] = list(texts({"tags": tags}, "tags", MAX_TAGS))
+        changes["tags"] = list(texts(tags, "tags", MAX_TAGS))
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:

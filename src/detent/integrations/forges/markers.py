@@ -1,7 +1,7 @@
 """Markers in what detent writes to a forge, by which it finds its own comments again. Pure.
 
-Before detent writes a comment, it reads those that exist. If its own account has written the marker,
-an earlier try, whose process has crashed before it got the response, has written the comment.
+Before detent writes a comment, it reads those that exist. If its own account has written the
+marker, an earlier try has written the comment: its process has crashed before the response came.
 """
 
 from collections.abc import Iterable
