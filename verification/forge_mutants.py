@@ -119,6 +119,9 @@ class _Tracker:
         self.issue = Issue("acme/app", 1, "t", "", "", True)
         self.crashes = True
 
+    def account(self) -> str:
+        return "detent-bot"
+
     def comment(self, _repo: str, _number: int, body: str) -> None:
         note = Note(str(len(self.issue.notes)), "detent-bot", True, body)
         self.issue = self.issue._replace(notes=(*self.issue.notes, note))

@@ -124,7 +124,7 @@ def resolve(reference: str, setting: str) -> str:
     """Return the secret that a reference names, and remember it for redaction."""
     kind, _, name = reference.partition(":")
     if kind == "env" and name:
-        secret = os.environ.get(name, "")
+        secret = os.environ.get(name, "").strip()
         if not secret:
             raise Misconfigured(
                 f"The environment variable {name}, which {setting} names, is not set.",
@@ -139,7 +139,7 @@ def resolve(reference: str, setting: str) -> str:
             hint=f"Set {setting} to env:NAME or file:PATH.",
         )
     remember([secret])
-    return secret.strip()
+    return secret
 
 
 def _from_file(path: Path, setting: str) -> str:

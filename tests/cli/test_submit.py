@@ -1,5 +1,6 @@
-"""`detent submit`: the id before the wait, and how --set gives text."""
+"""`detent submit`: the id before the wait, how --set gives text, and errors that name options."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -46,3 +47,33 @@ def test_a_number_in_place_of_text_is_explained(
     submit.explain_quotes(error, (assignment,))
     added = error.hint.removeprefix(before)
     assert added == ("" if hint is None else f" --set reads JSON; for text, write: {hint}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--budget", "much"], "--budget must be a number"),
+        (["--budget", "0"], "--budget must be more than 0 dollars"),
+        (["--at", "noon"], "--at must be a time with a time zone"),
+        (["--priority", "P9"], "--priority must be one of"),
+        (["--title", "x" * 501], "--title must be"),
+        (["--tag", ""], "--tag must be"),
+        (["--key", ""], "--key must be"),
+    ],
+)
+def test_an_error_names_the_option(run: Run, arguments: list[str], problem: str) -> None:
+    assert f"detent: {problem}" in run("submit", "runQA", *arguments, code=2).stderr
+
+
+def test_an_error_as_json_keeps_the_name_of_the_field(run: Run) -> None:
+    shown = json.loads(run("submit", "runQA", "--budget", "0", "--json", code=2).stderr)
+    assert shown["field"] == "max_budget_usd"
+    assert shown["detail"].startswith("--budget must be")
+
+
+def test_other_commands_name_their_options_and_arguments(run: Run) -> None:
+    task_id = run("submit", "runQA", "--hold").stdout.strip()
+    assert "detent: DOLLARS must be" in run("raise", task_id, "0", code=2).stderr
+    assert (
+        "detent: --budget must be" in run("tasks", "set", task_id, "--budget", "0", code=2).stderr
+    )

@@ -344,7 +344,7 @@ def test_a_submission_for_later_says_when(run: Run, data: Path) -> None:
     task_id = run("submit", "runQA", "--at", "2099-01-01T12:00:00Z").stdout.strip()
     assert "2099-01-01T12:00:00.000Z" in run("why", task_id).stdout
     refused = run("submit", "runQA", "--at", "noon", code=2).stderr
-    assert "not_before must be a time with a time zone" in refused
+    assert "--at must be a time with a time zone" in refused
 
 
 def test_a_job_alone_is_answered_in_the_inbox(

@@ -1,6 +1,7 @@
 """Deliveries of webhooks: only signed ones of known repositories count, and each of them once."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -62,7 +63,7 @@ def labelled(gate: Gate) -> Delivery:
 def test_a_delivery_is_recorded_once(gate: Gate) -> None:
     given = labelled(gate)
     assert [gate.post(given), gate.post(given)] == ["accepted", "repeated"]
-    assert gate.waiting() == [("acme/app", (), (1,))]
+    assert gate.waiting() == [Named("acme/app", issues=(1,))]
     close_deliveries(gate.core, "github", open_deliveries(gate.core, "github"))
     assert gate.post(given) == "repeated"
     assert gate.waiting() == []
@@ -125,25 +126,27 @@ def test_a_ping_is_ignored(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "payload", "branches", "numbers"),
+    ("event", "payload", "named"),
     [
-        ("push", {"ref": "refs/heads/main"}, ("main",), ()),
-        ("status", {"branches": [{"name": "x"}, 3]}, ("x",), ()),
-        ("check_run", {"check_run": {"check_suite": {"head_branch": "x"}}}, ("x",), ()),
-        ("pull_request", {"pull_request": {"number": 3, "head": {"ref": "x"}}}, ("x",), (3,)),
-        ("issues", {"issue": {"number": True}}, (), ()),
-        ("issues", {"issue": [], "pull_request": {"head": {"ref": {}}}}, (), ()),
+        ("push", {"ref": "refs/heads/main"}, {"branches": ("main",)}),
+        ("status", {"branches": [{"name": "x"}, 3]}, {"branches": ("x",)}),
+        ("check_run", {"check_run": {"check_suite": {"head_branch": "x"}}}, {"branches": ("x",)}),
+        (
+            "pull_request",
+            {"pull_request": {"number": 3, "head": {"ref": "x"}}},
+            {"branches": ("x",), "requests": (3,)},
+        ),
+        ("issue_comment", {"issue": {"number": 3}}, {"issues": (3,)}),
+        ("issue_comment", {"issue": {"number": 3, "pull_request": {}}}, {"requests": (3,)}),
+        ("issues", {"issue": {"number": True}}, {}),
+        ("issues", {"issue": [], "pull_request": {"head": {"ref": {}}}}, {}),
     ],
 )
 def test_what_a_delivery_names(
-    gate: Gate,
-    event: str,
-    payload: dict[str, object],
-    branches: tuple[str, ...],
-    numbers: tuple[int, ...],
+    gate: Gate, event: str, payload: dict[str, object], named: dict[str, Any]
 ) -> None:
     gate.post(delivery(SECRET, event, {"repository": {"full_name": "acme/app"}, **payload}))
-    assert gate.waiting() == [("acme/app", branches, numbers)]
+    assert gate.waiting() == [Named("acme/app", **named)]
 
 
 def test_the_gateway_receives_deliveries_over_http(gate: Gate, tmp_path: Path) -> None:

@@ -96,6 +96,24 @@ def test_a_request_is_read_with_all_that_it_has(site: Site) -> None:
     ]
 
 
+def test_checks_and_statuses_on_later_pages_count(site: Site) -> None:
+    """A failed check after the first hundred is not a passed one."""
+    request = site.opened("many-checks")
+    for number in range(150):
+        site.people.check(site.repo.pulls[request.number], f"check {number:03}", "success")
+    site.people.check(site.repo.pulls[request.number], "the last one", "failure", "red")
+    for number in range(100):
+        status = {"state": "success", "context": f"status {number:03}"}
+        site.repo.statuses.setdefault(request.head, []).append(
+            {"id": number, "description": "", "target_url": None, **status}
+        )
+    site.forge.set_status(REPO, request.head, Status("pending", "works"))
+    found = site.request("many-checks")
+    assert len(found.checks) == 251
+    assert [each.name for each in found.checks if each.state == "failed"] == ["the last one"]
+    assert site.forge.status(REPO, request.head) == Status("pending", "works")
+
+
 def test_a_conflict_is_that_of_git(site: Site) -> None:
     opened = site.opened("conflict")
     site.branch("main", "a = 1\nb = 3\n")

@@ -13,6 +13,7 @@ from standardwebhooks.webhooks import Webhook
 from detent.errors import Misconfigured
 from detent.integrations.forges.forge import NewRequest
 from detent.integrations.forges.forge_config import connect_gitlab, gitlab_config
+from detent.operations.forge_hook import Named
 from detent.operations.gitlab_hook import ident, named, signed
 from detent.settings import Settings
 from tests.forges.forge_cases import BRANCH, REPO, SIGNING_KEY, GitLabCase, gitlab_case
@@ -56,7 +57,8 @@ def test_a_signing_token_covers_the_id_and_the_time() -> None:
     assert not signed(SIGNING_KEY, token, body.encode()), "the token itself signs nothing"
     other = "whsec_" + base64.b64encode(b"x" * 32).decode()
     assert not signed(other, headers, body.encode())
-    assert not signed("whsec_not base64", headers, body.encode())
+    for broken in ("whsec_not base64", "whsec_é", "whsec_"):
+        assert not signed(broken, headers, body.encode())
 
 
 def test_the_signed_id_counts() -> None:
@@ -69,43 +71,42 @@ def test_the_signed_id_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "branches", "numbers"),
+    ("payload", "named_in_it"),
     [
-        ({"object_kind": "issue", "object_attributes": {"iid": 7}}, (), (7,)),
-        ({"object_kind": "note", "issue": {"iid": 7}, "object_attributes": {"id": 1}}, (), (7,)),
+        ({"object_kind": "issue", "object_attributes": {"iid": 7}}, {"issues": (7,)}),
+        (
+            {"object_kind": "note", "issue": {"iid": 7}, "object_attributes": {"id": 1}},
+            {"issues": (7,)},
+        ),
         (
             {
                 "object_kind": "note",
                 "merge_request": {"iid": 7, "source_branch": "detent/t1"},
                 "object_attributes": {"id": 1},
             },
-            ("detent/t1",),
-            (),
+            {"branches": ("detent/t1",), "requests": (7,)},
         ),
         (
             {
                 "object_kind": "merge_request",
                 "object_attributes": {"iid": 7, "source_branch": "detent/t1"},
             },
-            ("detent/t1",),
-            (),
+            {"branches": ("detent/t1",), "requests": (7,)},
         ),
         (
             {"object_kind": "pipeline", "object_attributes": {"ref": "detent/t1"}},
-            ("detent/t1",),
-            (),
+            {"branches": ("detent/t1",)},
         ),
-        ({"object_kind": "build", "ref": "detent/t1"}, ("detent/t1",), ()),
-        ({"object_kind": "push", "ref": "refs/heads/main"}, ("main",), ()),
-        ({"object_kind": "issue", "object_attributes": {"iid": "7"}}, (), ()),
+        ({"object_kind": "build", "ref": "detent/t1"}, {"branches": ("detent/t1",)}),
+        ({"object_kind": "push", "ref": "refs/heads/main"}, {"branches": ("main",)}),
+        ({"object_kind": "issue", "object_attributes": {"iid": "7"}}, {}),
     ],
 )
-def test_a_delivery_names_branches_and_issues(
-    payload: dict[str, Any], branches: tuple[str, ...], numbers: tuple[int, ...]
+def test_a_delivery_names_branches_issues_and_requests(
+    payload: dict[str, Any], named_in_it: dict[str, Any]
 ) -> None:
     found = named({}, {**payload, "project": PROJECT})
-    assert found is not None
-    assert (found.repo, found.branches, found.numbers) == ("group/sub/app", branches, numbers)
+    assert found == Named("group/sub/app", **named_in_it)
 
 
 # ---- merge requests ----------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from detent import App, Run
-from detent.integrations.forges.forge import Issue, Note
+from detent.integrations.forges.forge import ForgeBusy, Issue, Note
+from detent.integrations.forges.markers import marked
 from detent.kernel.entities import Task
 from detent.operations.context import Core
-from detent.operations.forge_deliveries import record
+from detent.operations.forge_deliveries import open_deliveries, record
 from detent.operations.forge_hook import Named
 from detent.store.log_walk import events_of
 from detent.store.types import Query
@@ -48,7 +49,7 @@ class Tracked:
         return True
 
     def deliver(self, ident: str) -> str:
-        return record(self.core, "tickets", ident, Named("OPS", numbers=(7, 8)))
+        return record(self.core, "tickets", ident, Named("OPS", issues=(7, 8)))
 
     def says(self, text: str, *, trusted: bool = True) -> None:
         self.tickets.write("OPS", 7, Note("", "alice", trusted, text))
@@ -119,3 +120,49 @@ def test_a_comment_answers_the_question_of_the_task(tracked: Tracked) -> None:
     with tracked.core.store.read() as view:
         (job,) = view.page(Query("jobs", {"task_id": TASK}, limit=10))
     assert job["result"] == "b is wrong: Twenty"
+
+
+def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
+    tracked: Tracked, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracked.sync()
+    tracked.add(Issue("OLD", 1, "of a removed repository", "", "URL", True, ("detent",)))
+    tracked.add(Issue("OPS", 8, "now for detent", "", "URL", True, ("detent",)))
+    record(tracked.core, "tickets", "removed", Named("OLD", issues=(1,)))
+    tracked.deliver("d1")
+    tracked.sync()
+    assert sorted(tracked.tasks()) == [TASK, "tickets.OPS.8"]
+    assert "a delivery of OLD makes no tasks" in caplog.text
+    assert open_deliveries(tracked.core, "tickets") == []
+
+
+def test_issues_that_could_not_be_read_are_read_later(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next poll lists only issues that have changed since this one."""
+    read = tracked.tickets.issue
+
+    def busy(*_: object) -> Issue | None:
+        monkeypatch.setattr(tracked.tickets, "issue", read)
+        raise ForgeBusy("busy", retry_after_s=0)
+
+    monkeypatch.setattr(tracked.tickets, "issue", busy)
+    tracked.sync()
+    assert tracked.tasks() == {}
+    monkeypatch.setattr(tracked.tickets, "issues", lambda *_: [])
+    tracked.sync()
+    assert list(tracked.tasks()) == [TASK]
+
+
+def test_the_marker_of_another_account_is_no_question(tracked: Tracked) -> None:
+    tracked.sync()
+    forged = marked("", f"question {TASK}-j1 ask")
+    tracked.says(forged, trusted=False)
+    tracked.says("20")
+    with working(tracked.core, app):
+        tracked.reaches("blocked")
+        until(lambda: tracked.sync() and len(tracked.notes()) == 3, "the question")
+        tracked.sync()
+    wait = f"question {TASK}-j1 {tracked.reaches('blocked').blocked_detail['wait']}"
+    assert forged == marked("", wait), "the forged marker is that of the question"
+    assert tracked.notes()[-1].author == "detent-bot"

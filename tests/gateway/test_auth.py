@@ -159,6 +159,9 @@ def test_no_other_host_is_answered_unless_it_is_named() -> None:
     names = {"127.0.0.1", "localhost", "[::1]"}
     assert allowed_hosts(Settings(), 5680) == {f"{name}:5680" for name in names}
     assert allowed_hosts(Settings(), 80) == names
+    own = {"fd00::1": "[fd00::1]:5680", "Tasks.Internal": "tasks.internal:5680"}
+    for address, host in own.items():
+        assert host in allowed_hosts(Settings(gateway_host=address), 5680)
 
 
 def test_a_request_without_a_host(gateway: Installation) -> None:

@@ -7,6 +7,8 @@ import httpx2
 import pytest
 
 from detent.error_codes import CODES
+from detent.errors import Invalid
+from detent.gateway import strict_json
 from detent.gateway.problems import EXPLAINED
 from tests.gateway.installation import DEADLINE_S, Installation
 
@@ -65,6 +67,21 @@ def test_a_body_that_is_no_strict_json(
     before = gateway.head()
     answer = owner.post("/api/tasks", content=UNREADABLE[flaw], headers=JSON)
     refused(gateway, answer, before, 400, "unreadable")
+
+
+def test_a_repeated_key_among_many_is_found_in_linear_time() -> None:
+    """The search for the repeated key took hours for a body of the allowed size."""
+    keys = b",".join(b'"%d": 1' % number for number in range(200_000))
+    with pytest.raises(Invalid, match="the key '199999' is repeated in one object"):
+        strict_json.decode(b'{%s, "199999": 1}' % keys, strict_json.Limits())
+
+
+def test_a_login_takes_no_large_body(gateway: Installation) -> None:
+    """Its sender is not known yet."""
+    for path in ("/api/login", "/api/login/cli"):
+        body = {"code": "x" * 20_000}
+        answer = httpx2.post(gateway.url + path, json=body, timeout=DEADLINE_S)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
 INVALID: dict[str, tuple[bytes, str]] = {

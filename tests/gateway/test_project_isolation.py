@@ -109,6 +109,35 @@ def test_lists_show_the_own_project_alone(
     assert not [each for each in ("theirs", *ids) if each in shown.text]
 
 
+#: Pages about the caller, and streams, which do not end.
+NOT_LISTED = ("/api/events", "/api/login/oidc", "/api/login/oidc/callback")
+
+
+@pytest.fixture(scope="module")
+def named(gateway: Installation, owner: httpx2.Client, theirs: dict[str, str]) -> None:
+    """What names project `theirs`: a pause, a quota, a schedule, a webhook and a token."""
+    client = gateway.client(gateway.token_for(*Scope, project="theirs"))
+    client.post("/api/pause", json={"project": "theirs"}).raise_for_status()
+    owner.post("/api/projects/theirs/quota", json={"running": 3}).raise_for_status()
+    fires = {"intent": "runQA", "every_s": 60}
+    client.put("/api/schedules/theirs-nightly", json=fires).raise_for_status()
+    hook = {"url": "https://theirs.example/hook"}
+    client.put("/api/webhooks/theirs-hook", json=hook).raise_for_status()
+
+
+@pytest.mark.usefixtures("named")
+def test_no_page_without_an_id_names_another_project(
+    ours: httpx2.Client, owner: httpx2.Client
+) -> None:
+    for method, path in SCOPES:
+        if method == "GET" and "{" not in path and path not in NOT_LISTED:
+            shown = ours.get(path)
+            assert shown.status_code in (200, 403, 404, 409), path
+            assert "theirs" not in shown.text, path
+    for path in ("/api/limits", "/api/schedules", "/api/webhooks"):
+        assert "theirs" in owner.get(path).text
+
+
 def test_the_log_shows_the_own_project_alone(
     ours: httpx2.Client, gateway: Installation, theirs: dict[str, str]
 ) -> None:

@@ -17,6 +17,7 @@ from detent.integrations.a2a.a2a_server import A2aServer
 from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.operations.registry import Scope
 from detent.operations.webhooks import Webhook, webhooks
+from detent.store.types import Query
 from tests.docs.pages import ROOT, blocks, imported
 from tests.e2e.installation import Installation as Processes
 from tests.gateway.installation import Installation
@@ -119,6 +120,31 @@ async def test_a_question_is_answered_by_the_next_message(gateway: Installation)
         assert result(task) == "a.txt deleted"
         with pytest.raises(errors.UnsupportedOperationError):
             await sent(client, None, "no", taskId=task["id"])
+
+
+async def test_a_repeated_message_answers_only_one_question(gateway: Installation) -> None:
+    """It need not name the question: its id is enough."""
+    async with connected(gateway.url, gateway.token_for(*ALL)) as client:
+        task = await sent(client, "multi_input", {})
+        first_asked = task["status"]["message"]["metadata"]["question"]
+        yes = message(None, "yes", taskId=task["id"])
+        asked = []
+        for _ in range(3):
+            [only] = await events(client, yes)
+            asked.append(only["task"]["status"]["message"]["metadata"]["question"])
+        assert asked == [asked[0]] * 3
+        assert asked[0] != first_asked
+        no = message(None, "no", taskId=task["id"])
+        await events(client, no)
+        await ended(client, task["id"])
+        for again in (yes, no):
+            [only] = await events(client, again)
+            assert state(only["task"]) == "completed"
+        with pytest.raises(errors.UnsupportedOperationError):
+            await sent(client, None, "no", taskId=task["id"])
+    with gateway.core.store.read() as view:
+        (job,) = view.page(Query("jobs", {"task_id": task["id"]}))
+    assert sorted(job["result"].values()) == [False, True]
 
 
 async def test_evidence_is_an_artifact(gateway: Installation) -> None:

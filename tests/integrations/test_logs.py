@@ -177,10 +177,14 @@ def test_a_reference_is_resolved_and_its_value_redacted(
         ("ntn_1234567890", "not the secret itself"),
         ("env:", "not the secret itself"),
         ("env:NOT_THERE", "NOT_THERE.* is not set"),
+        ("env:BLANK", "BLANK.* is not set"),
         ("file:/nowhere/at/all", "cannot be read"),
     ],
 )
-def test_a_bad_reference_says_what_to_set(reference: str, words: str) -> None:
+def test_a_bad_reference_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, reference: str, words: str
+) -> None:
+    monkeypatch.setenv("BLANK", " ")
     with pytest.raises(Misconfigured, match=words) as refused:
         redaction.resolve(reference, "notion.token")
     assert "ntn_1234567890" not in refused.value.message + refused.value.hint

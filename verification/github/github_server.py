@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from githubkit_schemas.latest import models
 from pydantic import BaseModel, ValidationError
@@ -217,12 +217,24 @@ def _reply(server: GitHubServer, request: Request, name: str, number: str, first
     raise Refusal(404, "Not Found")
 
 
-def _checks(server: GitHubServer, _: Request, name: str, sha: str) -> Reply:
-    return Reply(200, documents.checks(server.repo(name), sha))
+def _checks(server: GitHubServer, request: Request, name: str, sha: str) -> Reply:
+    path, found = f"{name}/commits/{sha}/check-runs", documents.checks(server.repo(name), sha)
+    return _part(server, request, path, found, "check_runs")
 
 
-def _combined(server: GitHubServer, _: Request, name: str, sha: str) -> Reply:
-    return Reply(200, documents.combined(server.repo(name), sha))
+def _combined(server: GitHubServer, request: Request, name: str, sha: str) -> Reply:
+    path, found = f"{name}/commits/{sha}/status", documents.combined(server.repo(name), sha)
+    return _part(server, request, path, found, "statuses")
+
+
+def _part(server: GitHubServer, request: Request, path: str, whole: Json, field: str) -> Reply:
+    """A document with one page of its list, and the link to the next page."""
+    size, page = int(request.query.get("per_page", 30)), int(request.query.get("page", 1))
+    query = urlencode({**request.query, "page": page + 1})
+    link = f'<{server.url}/repos/{path}?{query}>; rel="next"'
+    more = len(whole[field]) > page * size
+    document = {**whole, field: _paged(whole[field], request)}
+    return Reply(200, document, {"link": link} if more else {})
 
 
 def _set_status(server: GitHubServer, request: Request, name: str, sha: str) -> Reply:

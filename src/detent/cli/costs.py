@@ -61,13 +61,14 @@ def _dollars(amount: float) -> str:
 
 @click.command("raise")
 @click.argument("task_id", metavar="TASK")
-@click.argument("budget", metavar="DOLLARS")
+@click.argument("max_budget_usd", metavar="DOLLARS")
 @output.json_option
-def raise_budget(task_id: str, budget: str, as_json: bool) -> None:
+def raise_budget(task_id: str, max_budget_usd: str, as_json: bool) -> None:
     """Set a task's budget in dollars; work that waited for budget continues."""
     with connect() as detent:
-        moved = detent.call("edit_task", task_id=task_id, max_budget_usd=value_from(budget))
+        amount = value_from(max_budget_usd)
+        moved = detent.call("edit_task", task_id=task_id, max_budget_usd=amount)
     if as_json:
         output.print_json(moved)
     else:
-        output.print_text(f"{moved['id']}: {moved['state']}, budget ${budget}")
+        output.print_text(f"{moved['id']}: {moved['state']}, budget ${max_budget_usd}")

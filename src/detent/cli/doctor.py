@@ -43,8 +43,8 @@ def _findings() -> "list[Finding]":
     loaded, found = check_configuration()
     if loaded is not None:
         found += check_installation(loaded.settings)
-        if loaded.settings.github_token:
-            from detent.cli.forge_checks import github  # imported late: few use it
+        if loaded.settings.github_token or loaded.settings.gitlab_token:
+            from detent.cli.forge_checks import forges  # imported late: few use it
 
-            found += github(loaded.settings)
+            found += forges(loaded.settings)
     return [*check_target(), *found]

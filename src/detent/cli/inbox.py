@@ -8,6 +8,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
+from detent.cli.option_names import replace_fields
 from detent.cli.review_session import ReviewSession, Shown
 from detent.cli.table_columns import task_state_cell
 from detent.cli.task_selection import print_outcome
@@ -181,6 +182,7 @@ def _handle(detent: Connection, row: Mapping[str, Any]) -> None:
             print_outcome(choices[choice](detent, row), as_json=False)
             return
         except DetentError as error:
+            replace_fields(error, {"max_budget_usd": "The budget"})
             output.print_error(error)
 
 

@@ -16,6 +16,7 @@ from click.exceptions import NoSuchCommand
 
 from detent.cli import output, target_options
 from detent.cli.command_table import COMMANDS as COMMANDS
+from detent.cli.option_names import name_options
 from detent.errors import DetentError, Misconfigured, Refused
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except DetentError as error:
+            name_options(error, ctx)
             output.print_error(error)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:

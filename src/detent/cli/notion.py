@@ -19,8 +19,8 @@ def notion() -> None:
 @output.json_option
 def sync(once: bool, as_json: bool) -> None:
     """Update Notion until Ctrl-C. A keeper does the same if Notion is configured."""
+    from detent.integrations.leader_service import LeadershipLost
     from detent.integrations.notion.notion_sync import Sync, Synced, connect, notion_keeper
-    from detent.integrations.tracker_keeper import LeadershipLost
     from detent.service import open_core, process_name
 
     loaded = load_local()

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from detent.cli.option_names import COMMAND
+
 META = "detent.target_options"
 
 
@@ -20,6 +22,7 @@ class TargetOptions(NamedTuple):
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    ctx.meta[COMMAND] = ctx.command  # the innermost command is parsed last
     if value not in (None, False):
         ctx.meta.setdefault(META, {})[str(parameter.name).removeprefix("target_")] = value
 

@@ -200,9 +200,9 @@ def cookies_from(header: str) -> dict[str, str]:
 
 def allowed_hosts(settings: Settings, port: int) -> frozenset[str]:
     """Every value of the header `Host` that is accepted."""
-    named = {"127.0.0.1", "localhost", "[::1]"}
-    if not is_loopback(settings.gateway_host) and not _is_any(settings.gateway_host):
-        named.add(settings.gateway_host)
+    named, host = {"127.0.0.1", "localhost", "[::1]"}, settings.gateway_host.lower()
+    if not is_loopback(host) and not _is_any(host):
+        named.add(f"[{host}]" if ":" in host else host)
     here = named if port in (80, 443) else {f"{name}:{port}" for name in named}
     return frozenset({*here, *(name.lower() for name in settings.gateway_hosts)})
 

@@ -50,7 +50,7 @@ class Chunk:
 
 
 async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
-    """The lines of a body in chunks. A chunk ends with the data that has arrived, full or not."""
+    """The lines of a body in full chunks; only the last one may be smaller."""
     rest, chunk = b"", Chunk(1)
     async for piece in strict_json.pieces(request):
         *lines, rest = (rest + piece).split(b"\n")
@@ -81,28 +81,28 @@ class ChunkSubmitter:
     def submit(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
         """Submit a chunk; each line is accepted or refused alone."""
         context = self.core.submission_context(self.caller)
-        asks: dict[int, CommandRequest] = {}
+        requests: dict[int, CommandRequest] = {}
         refused: list[dict[str, Any]] = []
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.strip():
                 try:
-                    asks[number] = one_task(
-                        context, strict_json.decode(line, self.limits)
-                    ).request()
+                    given = strict_json.decode(line, self.limits)
+                    requests[number] = one_task(context, given).request()
                 except DetentError as error:
                     refused.append({"line": number, **document(error, request_id)})
-        results = self.core.engine.execute(list(asks.values()), bulk=True) if asks else []
-        for number, result in zip(asks, results, strict=True):
+        commands = list(requests.values())
+        results = self.core.engine.execute(commands, bulk=True) if commands else []
+        for number, result in zip(requests, results, strict=True):
             if isinstance(result, DetentError):
                 refused.append({"line": number, **document(result, request_id)})
         accepted = [result.value for result in results if isinstance(result, CommandResult)]
-        answer = {
+        committed = {
             "first": chunk.first,
             "last": chunk.first + len(chunk.lines) - 1,
             "accepted": len(accepted),
             "refused": sorted(refused, key=lambda each: int(each["line"])),
         }
-        return {**answer, "ids": accepted} if ids else answer
+        return {**committed, "ids": accepted} if ids else committed
 
 
 class LinesResponse:

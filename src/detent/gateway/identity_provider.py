@@ -28,6 +28,8 @@ KEYS_AGAIN_S = 30.0
 LEEWAY_S = 60
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 MAX_GROUPS, MAX_GROUP_LENGTH = 1_000, 200
+#: What a provider's description must have.
+REQUIRED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class Attempt(NamedTuple):
@@ -196,8 +198,10 @@ class IdentityProvider:
         if self._keys is None or time.monotonic() - self._keys_at > FRESH_S:
             document = await self._description()
             found = await self._request("GET", str(document["jwks_uri"]))
+            if not isinstance(found.get("keys"), list):
+                raise _unavailable("its keys are not a list")
             self._keys, self._keys_at = (
-                KeySet.import_key_set({"keys": list(found["keys"])}),
+                KeySet.import_key_set({"keys": found["keys"]}),
                 time.monotonic(),
             )
         return self._keys
@@ -215,6 +219,9 @@ class IdentityProvider:
                     setting="oidc.issuer",
                     hint="Set oidc.issuer to the issuer exactly as the provider reports it.",
                 )
+            missing = [name for name in REQUIRED if name not in found]
+            if missing:
+                raise _unavailable(f"its description has no {', '.join(missing)}")
             self._document, self._read_at = found, time.monotonic()
         return self._document
 

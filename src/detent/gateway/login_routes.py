@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from detent import views
-from detent.errors import Forbidden, Invalid
+from detent.errors import Forbidden
 from detent.gateway import strict_json
 from detent.gateway.auth import COOKIE, SECURE_COOKIE, Tokens
 from detent.gateway.middleware import LOGIN, RequestContext
@@ -20,6 +20,8 @@ from detent.operations.parameters import Input
 from detent.operations.registry import Scope
 from detent.operations.sessions import exchange, log_out
 
+#: The maximum size of a body that is read before its sender is authenticated.
+MAX_LOGIN_BYTES = 16_384
 CODE = Input("The code of a one-time link", "detent_…", shortest=1, longest=200)
 LOGIN_BODY = InputModel(
     "LoginBody",
@@ -31,12 +33,8 @@ def login_route(dispatcher: OperationDispatcher, limits: strict_json.Limits) -> 
     """The route whose credential is in its body: a single-use code."""
 
     async def log_in(request: Request, _: RequestContext) -> ASGIApp:
-        body = await strict_json.read_body(request, limits.size)
-        strict_json.must_be(request, strict_json.JSON)
-        value = strict_json.decode(body, limits)
-        if not isinstance(value, dict):
-            raise Invalid("The body must be one JSON object.", field="body", given=value)
-        code = LOGIN_BODY.read(value)["code"]
+        given = await strict_json.read_object(request, limits, MAX_LOGIN_BYTES)
+        code = LOGIN_BODY.read(given)["code"]
         secret, row, lifetime_s = await dispatcher.run_in_thread(
             lambda: exchange(dispatcher.core, code)
         )

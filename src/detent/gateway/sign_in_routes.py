@@ -24,7 +24,7 @@ from detent import views
 from detent.errors import DetentError, Forbidden, Invalid, NotFound
 from detent.gateway import strict_json
 from detent.gateway.identity_provider import Attempt, IdentityProvider
-from detent.gateway.login_routes import set_session_cookie
+from detent.gateway.login_routes import MAX_LOGIN_BYTES, set_session_cookie
 from detent.gateway.middleware import (
     CLI_LOGIN,
     METHODS_OF_SIGN_IN,
@@ -126,12 +126,8 @@ class SignInRoutes:
 
     async def redeem(self, request: Request, _: RequestContext) -> ASGIApp:
         """Give the command line the token of the person who has signed in."""
-        body = await strict_json.read_body(request, self._limits.size)
-        strict_json.must_be(request, strict_json.JSON)
-        value = strict_json.decode(body, self._limits)
-        if not isinstance(value, dict):
-            raise Invalid("The body must be one JSON object.", field="body", given=value)
-        given = CLI_BODY.read(value)
+        body = await strict_json.read_object(request, self._limits, MAX_LOGIN_BYTES)
+        given = CLI_BODY.read(body)
         core = self._dispatcher.core
         token, row = await self._dispatcher.run_in_thread(
             lambda: redeem_login(core, given["code"], given["verifier"])

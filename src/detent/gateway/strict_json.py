@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, NoReturn
 
@@ -124,6 +125,16 @@ def _too_large(limit: int) -> TooLarge:
 # ---- the document ----------------------------------------------------------------------------
 
 
+async def read_object(request: Request, limits: Limits, max_bytes: int) -> dict[str, Any]:
+    """The JSON object that is the body of a request."""
+    body = await read_body(request, min(limits.size, max_bytes))
+    must_be(request, JSON)
+    value = decode(body, limits)
+    if not isinstance(value, dict):
+        raise Invalid("The body must be one JSON object.", field="body", given=value)
+    return value
+
+
 def decode(body: bytes, limits: Limits) -> Any:
     """The JSON value of a body."""
     try:
@@ -154,8 +165,8 @@ def _too_deep(limits: Limits) -> TooLarge:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"the key {twice[:100]!r} is twice in one object")
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:100]!r} is repeated in one object")
     return found
 
 

@@ -1,1 +1,1 @@
-"""Integrations that follow the event feed: metrics, webhooks, Notion and traces; and MCP."""
+"""Integrations: webhooks, Notion, Slack, forges, MCP, A2A, telemetry and agent frameworks."""

@@ -13,6 +13,12 @@ from detent.operations.leader_election import LeaderElection
 log = logging.getLogger("detent.integrations")
 
 
+class LeadershipLost(DetentError):
+    """Another process is the leader now."""
+
+    default_code = "refused"
+
+
 class LeaderService:
     """Calls `work` whenever the log has grown, and at least every `poll_s` seconds.
 

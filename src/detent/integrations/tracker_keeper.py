@@ -10,7 +10,7 @@ from typing import Protocol
 
 from detent import views
 from detent.errors import DetentError, TooMany, Unavailable
-from detent.integrations.leader_service import LeaderService
+from detent.integrations.leader_service import LeaderService, LeadershipLost
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.store.table_names import status_row
@@ -34,12 +34,6 @@ class Tracker(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
-
-
-class LeadershipLost(DetentError):
-    """Another process is the leader now."""
-
-    default_code = "refused"
 
 
 class TrackerKeeper:

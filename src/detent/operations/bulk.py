@@ -18,7 +18,7 @@ from detent.operations.text_fields import reason_from
 #: The number of commands that the engine takes in one transaction.
 MAX_TOGETHER = 1_000
 
-Order = Callable[[str], c.Command]
+MakeCommand = Callable[[str], c.Command]
 
 
 @operation(Scope.OPERATE, "POST", "/api/many/run")
@@ -137,18 +137,23 @@ StateVersion = tuple[str, int]
 
 
 def _act(
-    core: Core, caller: Caller, ids: Sequence[str], of_task: Order, of_job: Order | None = None
+    core: Core,
+    caller: Caller,
+    ids: Sequence[str],
+    of_task: MakeCommand,
+    of_job: MakeCommand | None = None,
 ) -> schemas.ActedOn:
     """Carry out one command for each id that the caller may see, all in one transaction."""
     named = list(dict.fromkeys(ids))
     tasks, jobs = _seen(core, caller, named)
-    orders = {each: of_task(each) for each in tasks}
+    commands = {each: of_task(each) for each in tasks}
     if of_job is not None:
-        orders |= {each: of_job(each) for each in jobs}
-    asks = [CommandRequest(orders[each], caller.actor) for each in named if each in orders]
-    answers = core.engine.execute(asks, bulk=True) if asks else []
-    results: dict[str, Result] = dict(zip((e for e in named if e in orders), answers, strict=True))
-    _unless_unavailable(answers)
+        commands |= {each: of_job(each) for each in jobs}
+    known = [each for each in named if each in commands]
+    requests = [CommandRequest(commands[each], caller.actor) for each in known]
+    executed = core.engine.execute(requests, bulk=True) if requests else []
+    _unless_unavailable(executed)
+    results: dict[str, Result] = dict(zip(known, executed, strict=True))
     kinds = "task" if of_job is None else "task or job"
     for each in named:
         unknown = NotFound(f"There is no {kinds} {each!r}.", code="unknown_task")
@@ -174,10 +179,10 @@ def _seen(
     return tasks, jobs
 
 
-def _unless_unavailable(answers: Sequence[Result]) -> None:
+def _unless_unavailable(results: Sequence[Result]) -> None:
     """Raise the error of an unavailable database: the caller repeats the whole request."""
-    failures = [each for each in answers if isinstance(each, DetentError) and each.status >= 500]
-    if failures and len(failures) == len(answers):
+    failures = [each for each in results if isinstance(each, DetentError) and each.status >= 500]
+    if failures and len(failures) == len(results):
         raise failures[0]
 
 
@@ -186,9 +191,9 @@ def _to_schema(core: Core, caller: Caller, results: Mapping[str, Result]) -> sch
     tasks, jobs = _seen(core, caller, list(done))
     places = {**jobs, **tasks}
     items: list[schemas.Acted] = []
-    for each, answer in done.items():
+    for each, result in done.items():
         state, version = places.get(each, (None, None))
-        outcome = "deleted" if state is None else answer.value
+        outcome = "deleted" if state is None else result.value
         items.append({"id": each, "state": state, "version": version, "outcome": outcome})
     return {
         "items": items,

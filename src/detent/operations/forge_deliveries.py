@@ -115,7 +115,8 @@ def open_deliveries(core: Core, forge: str) -> list[Delivery]:
 
 
 def _named(value: Mapping[str, Any]) -> Named:
-    return Named(value["repo"], tuple(value["branches"]), tuple(value["numbers"]))
+    lists = (tuple(value[name]) for name in ("branches", "issues", "requests"))
+    return Named(value["repo"], *lists)
 
 
 def close_deliveries(core: Core, forge: str, done: list[Delivery]) -> None:

@@ -1,6 +1,6 @@
-"""The description of a forge's webhook: how its deliveries are checked and read. Data only."""
+"""The description of a forge's webhook: how its deliveries are checked and read. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 Headers = Mapping[str, str]
@@ -11,8 +11,9 @@ class Named(NamedTuple):
 
     repo: str
     branches: tuple[str, ...] = ()
-    #: Numbers of issues and pull requests.
-    numbers: tuple[int, ...] = ()
+    #: Numbers of issues, and of pull requests: some forges number both separately.
+    issues: tuple[int, ...] = ()
+    requests: tuple[int, ...] = ()
 
 
 class Hook(NamedTuple):
@@ -31,3 +32,20 @@ class Hook(NamedTuple):
     @property
     def path(self) -> str:
         return f"/hooks/{self.forge}"
+
+
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path in a payload; None if the payload has no such path."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def names(found: Iterable[Any]) -> tuple[str, ...]:
+    """The texts among values of a payload, each once."""
+    return tuple(sorted({each for each in found if isinstance(each, str)}))
+
+
+def numbers(found: Iterable[Any]) -> tuple[int, ...]:
+    """The whole numbers among values of a payload, each once."""
+    return tuple(sorted({each for each in found if type(each) is int}))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detent.operations.forge_hook import Hook, Named
+from detent.operations.forge_hook import Hook, Named, names, numbers, value_at
 
 EVENT, DELIVERY, SIGNATURE = "x-github-event", "x-github-delivery", "x-hub-signature-256"
 #: Delivery ids are GUIDs.
@@ -18,7 +18,6 @@ BRANCHES = (
     ("check_run", "check_suite", "head_branch"),
     ("workflow_run", "head_branch"),
 )
-NUMBERS = (("issue", "number"), ("pull_request", "number"))
 
 
 def signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
@@ -36,30 +35,23 @@ def ident(headers: Mapping[str, str]) -> str | None:
 
 def named(headers: Mapping[str, str], payload: Any) -> Named | None:
     """What the delivery is about; None if it names no repository, as a ping of an organisation."""
-    repo = _at(payload, ("repository", "full_name"))
+    repo = value_at(payload, ("repository", "full_name"))
     if not isinstance(repo, str):
         return None
-    branches = [*(_at(payload, path) for path in BRANCHES), *_branches_of_status(payload)]
+    branches = [*(value_at(payload, path) for path in BRANCHES), *_branches_of_status(payload)]
     if headers.get(EVENT) in ("push", "delete"):
-        branches.append(str(_at(payload, ("ref",))).removeprefix("refs/heads/"))
-    numbers = [_at(payload, path) for path in NUMBERS]
-    return Named(
-        repo,
-        tuple(sorted({each for each in branches if isinstance(each, str)})),
-        tuple(sorted({each for each in numbers if type(each) is int})),
-    )
+        branches.append(str(value_at(payload, ("ref",))).removeprefix("refs/heads/"))
+    issue, request = value_at(payload, ("issue",)), value_at(payload, ("pull_request",))
+    if value_at(issue, ("pull_request",)) is not None:
+        issue, request = None, issue  # in deliveries about comments, a pull request is an issue
+    issues, requests = (numbers([value_at(each, ("number",))]) for each in (issue, request))
+    return Named(repo, names(branches), issues, requests)
 
 
 def _branches_of_status(payload: Any) -> Iterator[Any]:
     found = payload.get("branches") if isinstance(payload, dict) else None
     for each in found if isinstance(found, list) else ():
-        yield _at(each, ("name",))
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+        yield value_at(each, ("name",))
 
 
 GITHUB_HOOK = Hook("github", "github_webhook_secret", "github_repositories", signed, ident, named)

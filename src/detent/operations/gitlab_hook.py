@@ -1,14 +1,13 @@
 """The webhook of GitLab: a signing token or a secret token, the delivery id, and what it names."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from detent.operations.forge_hook import Hook, Named
+from detent.operations.forge_hook import Hook, Named, names, numbers, value_at
 
 TOKEN, SIGNATURE = "x-gitlab-token", "webhook-signature"
 SIGNED_ID, SIGNED_AT = "webhook-id", "webhook-timestamp"
@@ -17,7 +16,7 @@ IDS = ("idempotency-key", "x-gitlab-event-uuid")
 #: The beginning of a signing token. Any other secret is a secret token.
 SIGNING = "whsec_"
 IDENT = re.compile(r"[0-9A-Za-z-]{8,64}")
-#: Where a payload has the name of a branch, and the number of an issue.
+#: Where a payload has the name of a branch.
 BRANCHES = (
     ("object_attributes", "source_branch"),
     ("merge_request", "source_branch"),
@@ -32,7 +31,9 @@ def signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
         return hmac.compare_digest(secret.encode(), given.encode("utf-8", "replace"))
     try:
         key = base64.b64decode(secret.removeprefix(SIGNING), validate=True)
-    except binascii.Error:
+    except ValueError:
+        key = b""
+    if not key:
         return False
     signed_text = f"{headers.get(SIGNED_ID, '')}.{headers.get(SIGNED_AT, '')}.".encode()
     made = base64.b64encode(hmac.new(key, signed_text + body, hashlib.sha256).digest())
@@ -49,29 +50,19 @@ def ident(headers: Mapping[str, str]) -> str | None:
 
 def named(headers: Mapping[str, str], payload: Any) -> Named | None:
     """What the delivery is about; None if it names no project."""
-    repo = _at(payload, ("project", "path_with_namespace"))
+    repo = value_at(payload, ("project", "path_with_namespace"))
     if not isinstance(repo, str):
         return None
-    kind = _at(payload, ("object_kind",))
-    branches = [_at(payload, path) for path in BRANCHES]
+    kind = value_at(payload, ("object_kind",))
+    branches = [value_at(payload, path) for path in BRANCHES]
     if kind == "push":
-        branches.append(str(_at(payload, ("ref",))).removeprefix("refs/heads/"))
+        branches.append(str(value_at(payload, ("ref",))).removeprefix("refs/heads/"))
     if kind == "build":
-        branches.append(_at(payload, ("ref",)))
-    # The number of a merge request is not that of an issue: its branch names its task.
-    place = ("object_attributes", "iid") if kind in ("issue", "work_item") else ("issue", "iid")
-    number = _at(payload, place)
-    return Named(
-        repo,
-        tuple(sorted({each for each in branches if isinstance(each, str)})),
-        (number,) if type(number) is int else (),
-    )
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+        branches.append(value_at(payload, ("ref",)))
+    issue = "object_attributes" if kind in ("issue", "work_item") else "issue"
+    request = "object_attributes" if kind == "merge_request" else "merge_request"
+    issues, requests = (numbers([value_at(payload, (each, "iid"))]) for each in (issue, request))
+    return Named(repo, names(branches), issues, requests)
 
 
 GITLAB_HOOK = Hook("gitlab", "gitlab_webhook_secret", "gitlab_repositories", signed, ident, named)

@@ -118,8 +118,8 @@ def submit_tasks(
             given=len(tasks),
         )
     context = core.submission_context(caller)
-    asks = [_one_of_many(context, index, given).request() for index, given in enumerate(tasks)]
-    results = core.engine.execute(asks, bulk=True)
+    requests = [_one_of_many(context, index, each).request() for index, each in enumerate(tasks)]
+    results = core.engine.execute(requests, bulk=True)
     return {
         "ids": [each.value for each in results if isinstance(each, CommandResult)],
         "refused": [

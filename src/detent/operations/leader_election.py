@@ -30,10 +30,7 @@ class LeaderElection:
         # A term that ends later than a full term from now began before the store's time was reset.
         if now + self.term_us // 2 < self._until <= now + self.term_us:
             return now
-        found: list[int | None] = []
-        # The callback returns None, so waiters are not notified.
-        self.core.engine.transaction(lambda tx: found.append(self._elect(tx)))
-        return found[0]
+        return self.core.engine.transaction(self._elect)
 
     def resign(self) -> None:
         """End the term, so that another process can lead immediately."""

@@ -319,8 +319,8 @@ def _migrate(
     core: Core, caller: Caller, target: TaskLifecycle, rows: Sequence[Row]
 ) -> Iterator[Row]:
     """Migrate tasks in one transaction; yield those that changed meanwhile and are refused now."""
-    asks = [CommandRequest(c.MigrateTask(row["id"], target.id), caller.actor) for row in rows]
-    results = core.engine.execute(asks, bulk=True) if asks else []
+    requests = [CommandRequest(c.MigrateTask(row["id"], target.id), caller.actor) for row in rows]
+    results = core.engine.execute(requests, bulk=True) if requests else []
     for row, result in zip(rows, results, strict=True):
         if isinstance(result, DetentError):
             if result.code != "would_strand":

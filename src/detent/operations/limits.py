@@ -18,7 +18,7 @@ from detent.kernel.commands import Actor
 from detent.kernel.commands import limit_commands as lc
 from detent.kernel.evolve.limit import IN_FILE, NUMBERS, Row, paused
 from detent.kernel.world import World
-from detent.limit_config import COST_USD, EVERYTHING
+from detent.limit_config import COST_USD, EVERYTHING, PROJECT
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
@@ -41,7 +41,8 @@ def list_limits(
 ) -> schemas.Limits:
     """List the pauses, the concurrency limits, the rate limits, the quotas and the weights.
 
-    With a position of the log or a time, as they were then.
+    With a position of the log or a time, as they were then. A token of one project does not get the
+    limits of other projects.
     """
     if position is not None and time is not None:
         raise Invalid("Give position or time, not both.", field="position", given=position)
@@ -49,7 +50,13 @@ def list_limits(
         then = position is not None or time is not None
         until_us = None if time is None else moment_from(time)
         rows = _rows_at(view, position, until_us) if then else view.rows("limits")
-    return {"items": [to_schema(name, rows[name]) for name in sorted(rows)]}
+    seen = (name for name in sorted(rows) if _may_see(caller, name))
+    return {"items": [to_schema(name, rows[name]) for name in seen]}
+
+
+def _may_see(caller: Caller, name: str) -> bool:
+    own = f"{PROJECT}{caller.project}"
+    return caller.project is None or name == own or not name.startswith(PROJECT)
 
 
 def _rows_at(
@@ -130,7 +137,7 @@ def _name(caller: Caller, intent: str | None, project: str | None, key: str | No
         *_, (field, value) = given.items()
         raise Invalid("Give only one of intent, project and key.", field=field, given=value)
     ((kind, value),) = given.items()
-    return f"{kind}:" + text({kind: value}, kind)
+    return f"{kind}:" + text(value, kind)
 
 
 # ---- the configuration file ------------------------------------------------------------------

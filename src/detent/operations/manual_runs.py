@@ -22,6 +22,7 @@ from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.runs import run_from
 from detent.operations.task_states import state_of
+from detent.store.port import WriteTransaction
 
 MANUAL_PREFIX = "hand:"
 S_US = 1_000_000
@@ -56,8 +57,8 @@ def begin_run(
     worker = MANUAL_PREFIX + caller.name
     grant: c.Grant = core.engine.do(c.ClaimJob(job_id, worker, secrets.token_hex(8)), caller.actor)
 
-    def prolong(tx: Any) -> int:
-        until: int = tx.now() + hold_s * S_US
+    def prolong(tx: WriteTransaction) -> int:
+        until = tx.now() + hold_s * S_US
         tx.renew(worker, [(job_id, grant.fence)], until)
         return until
 

@@ -348,6 +348,9 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("show_lifecycle_document", "name"): _name(
         "The name of the lifecycle, or `name@version`", "board"
     ),
+    ("answer_task", "idempotency_key"): _name(
+        "A repeated request with the same key changes nothing", "4d0c7e1a"
+    ),
     ("accept_many", "seen"): SEEN,
     ("send_event_to_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,

@@ -45,13 +45,12 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
 def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     """Create a project; while `intake.projects_locked` is set, tasks need an existing project."""
     require_all_projects(caller, "projects")
-    named = text({"name": name}, "name")
+    named = text(name, "name")
     if not named.strip():
         raise Invalid(f"name must not be blank, not {name!r}.", field="name", given=name)
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         tx.put_rows("projects", {named: tx.rows_for_update("projects").get(named, {})})
-        return True
 
     core.engine.transaction(write)
     found = show_project(core, caller, name=named)

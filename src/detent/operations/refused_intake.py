@@ -33,13 +33,12 @@ def list_refused(core: Core, caller: Caller) -> schemas.RefusedRows:
 def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Deleted:
     """Delete a refused submission."""
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         if all(row["id"] != intake_id for row in refused_rows(tx, caller, None)):
             raise NotFound(
                 f"There is no refused submission {intake_id!r}.", hint="See `detent inbox --list`."
             )
         tx.end_intake([int(intake_id)], {})
-        return True
 
     core.engine.transaction(write)
     return {"id": intake_id, "outcome": "deleted"}

@@ -1,7 +1,7 @@
 """The registry of operations: the name, the scope and the HTTP route of each."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
@@ -211,10 +211,3 @@ def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:
     found = OPERATIONS[name]
     caller.require(found.scope)
     return found.function(core, caller, **arguments)
-
-
-def names(scopes: Collection[Scope]) -> list[str]:
-    """The names of the operations that callers with these scopes may call."""
-    return [
-        each.name for each in OPERATIONS.values() if each.scope in scopes or Scope.ADMIN in scopes
-    ]

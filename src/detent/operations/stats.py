@@ -16,7 +16,6 @@ from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
 from detent.store.clock import CLOCK
-from detent.store.port import WriteTransaction
 from detent.store.stale_reads import read_stale
 from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, REPLICA_ROW, TRIMMED
 from detent.store.types import Query
@@ -136,9 +135,5 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sc
             allowed=(STATE_KEY_FORM,),
         )
 
-    def write(tx: WriteTransaction) -> bool:
-        tx.put_rows("system_state", {name: value})
-        return True
-
-    core.engine.transaction(write)
+    core.engine.transaction(lambda tx: tx.put_rows("system_state", {name: value}))
     return {"values": {name: value}}

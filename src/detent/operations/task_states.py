@@ -2,7 +2,7 @@
 
 from detent.kernel.entities import Task
 from detent.kernel.retention import Ending
-from detent.kernel.task_lifecycle import Phase, TaskState
+from detent.kernel.task_lifecycle import TaskState
 from detent.store.port import ReadTransaction
 
 
@@ -13,10 +13,6 @@ def state_of(view: ReadTransaction, task: Task) -> TaskState:
 def has_ended(view: ReadTransaction, task: Task) -> bool:
     """Whether its state is terminal."""
     return task.state in view.lifecycles()[task.lifecycle].terminal
-
-
-def is_blocked(view: ReadTransaction, task: Task) -> bool:
-    return state_of(view, task).phase is Phase.BLOCKED
 
 
 def ending_of(view: ReadTransaction, task: Task) -> Ending | None:

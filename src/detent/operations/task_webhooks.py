@@ -34,6 +34,7 @@ SHAPE = "a2a"
 PREFIX = "task-"
 LONGEST_NAME = 50
 LONGEST_SECRET = 2_000
+TAKEN = "Choose another name."
 
 
 @operation(Scope.SUBMIT, "PUT", "/api/tasks/{task_id}/webhooks/{name}")
@@ -55,7 +56,10 @@ def put_task_webhook(
     about: dict[str, Any] = {"url": url, "headers": headers, "base": base}
 
     def write(tx: WriteTransaction) -> None:
-        known = {each.name: each for each in _of_task(tx.rows_for_update("webhooks"), task_id)}
+        rows = tx.rows_for_update("webhooks")
+        known = {each.name: each for each in _of_task(rows, task_id)}
+        if whole in rows and whole not in known:  # task a-b, name c: task a, name b-c
+            raise Refused(f"Another webhook has the name {name!r} of task {task_id}.", hint=TAKEN)
         if whole not in known and len(known) >= MAX_WEBHOOKS:
             raise Refused(f"Task {task_id} has {MAX_WEBHOOKS} webhooks already.")
         if whole in known:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from detent.engine import Idempotency
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
@@ -17,6 +18,7 @@ from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
 from detent.operations.tokens import NAME
 from detent.operations.why_reason import why_context
+from detent.submission.command import digest
 from detent.submission.options import (
     check_checker,
     check_variants,
@@ -29,11 +31,13 @@ from detent.submission.request import MAX_TAGS, MAX_TITLE
 from detent.submission.workspace_options import check_workspace
 
 
-def carry_out(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
+def carry_out(
+    core: Core, caller: Caller, command: c.TaskCommand, key: Idempotency | None = None
+) -> schemas.Moved:
     """Carry out a command on a task that the caller may see, and return its new state."""
     core.task(caller, command.task_id)
     try:
-        outcome = core.engine.do(command, caller.actor)
+        outcome = core.engine.do(command, caller.actor, key=key)
     except Refused as refusal:
         raise _with_legal_actions(core, caller, command.task_id, refusal) from None
     task, version = core.task(caller, command.task_id)
@@ -54,8 +58,19 @@ def judge(
     """Carry out a verdict about a diff; refused if another diff is under review."""
     if diff is None:
         return carry_out(core, caller, order(None))
+    named = diff
+    return judge_diff(core, caller, lambda: reviewed_diff(core, caller, task_id, named), order)
+
+
+def judge_diff(
+    core: Core,
+    caller: Caller,
+    find: Callable[[], ReviewedDiff | None],
+    order: Callable[[ReviewedDiff | None], c.TaskCommand],
+) -> schemas.Moved:
+    """Carry out a verdict about the diff that `find` reads; try again if only its job changed."""
     for more_tries in reversed(range(MAX_TRIES)):
-        reviewed = reviewed_diff(core, caller, task_id, diff)
+        reviewed = find()
         try:
             return carry_out(core, caller, order(reviewed))
         except Refused as refusal:
@@ -187,9 +202,16 @@ def answer_task(
     answer: Any,
     question: str | None = None,
     seen: int | None = None,
+    idempotency_key: str | None = None,
 ) -> schemas.Moved:
     """Answer the open question of a task, or the one that is named; the task continues with it."""
-    return carry_out(core, caller, c.AnswerTask(task_id, answer, question, seen))
+    command = c.AnswerTask(task_id, answer, question, seen)
+    if idempotency_key is None:
+        return carry_out(core, caller, command)
+    task, _ = core.task(caller, task_id)
+    body = digest({"answer": answer, "question": question})
+    key = Idempotency(task.project, f"answer:{task_id}:{idempotency_key}", body)
+    return carry_out(core, caller, command, key)
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")
@@ -273,9 +295,9 @@ def edit_task(
         _check_payload(core, caller, task_id, payload)
         changes["payload"] = payload
     if title is not None:
-        changes["title"] = text({"title": title}, "title", longest=MAX_TITLE)
+        changes["title"] = text(title, "title", longest=MAX_TITLE)
     if tags is not None:
-        changes["tags"] = list(texts({"tags": tags}, "tags", MAX_TAGS))
+        changes["tags"] = list(texts(tags, "tags", MAX_TAGS))
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:

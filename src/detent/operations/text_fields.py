@@ -1,19 +1,13 @@
 """Checks of strings and lists of strings in the input of operations."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from detent.errors import Invalid
 from detent.submission.request import MAX_NAME, MAX_TITLE
 
 
-def text(
-    body: Mapping[str, Any], name: str, default: str | None = None, longest: int = MAX_NAME
-) -> str:
-    """The string in a field of a body; required unless there is a default."""
-    value = body.get(name, default)
-    if value is None:
-        raise Invalid(f"{name} is missing.", field=name)
+def text(value: str, name: str, longest: int = MAX_NAME) -> str:
+    """The value of a field, if it is a string that is not too long."""
     if not isinstance(value, str) or len(value) > longest:
         raise Invalid(
             f"{name} must be text of at most {longest} characters, not {value!r:.80}.",
@@ -25,12 +19,11 @@ def text(
 
 def reason_from(given: str | None) -> str | None:
     """The reason that a person gave, checked."""
-    return None if given is None else text({"reason": given}, "reason", longest=MAX_TITLE)
+    return None if given is None else text(given, "reason", longest=MAX_TITLE)
 
 
-def texts(body: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
-    """The list of strings in a field of a body, without duplicates."""
-    values = body.get(name, ())
+def texts(values: Sequence[str], name: str, most: int) -> tuple[str, ...]:
+    """The values of a field, if they are strings and not too many, without duplicates."""
     if isinstance(values, str) or not all(isinstance(each, str) and each for each in values):
         raise Invalid(
             f"{name} must be a list of non-empty strings, not {values!r:.80}.",

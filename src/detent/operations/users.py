@@ -199,7 +199,7 @@ def list_users(core: Core, caller: Caller) -> schemas.Users:
     with core.store.read() as view:
         rows, now = view.rows("tokens"), view.now()
     users = [
-        _to_schema(core.settings, key, row, rows, now)
+        _to_schema(core.settings, caller, key, row, rows, now)
         for key, row in rows.items()
         if kind_of(row) == USER and _may_see(core.settings, caller, row)
     ]
@@ -219,6 +219,8 @@ def remove_user(core: Core, caller: Caller, *, name: str) -> schemas.RemovedUser
         ]
         if not found:
             return None
+        if any(set(_projects(core.settings, rows[key])) - {caller.project} for key in found):
+            _require_all_projects(caller, name)
         theirs = _sessions(rows, found)
         tx.put_rows("tokens", dict.fromkeys([*found, *theirs]))
         return len(theirs)
@@ -233,19 +235,35 @@ def _sessions(rows: Mapping[str, Row], users: Collection[str]) -> list[str]:
     return [key for key, row in rows.items() if row.get("token") in users]
 
 
+def _require_all_projects(caller: Caller, name: str) -> None:
+    if caller.project is not None:
+        raise Forbidden(
+            f"{name} has roles outside project {caller.project!r} too.",
+            hint="An administrator of all projects can remove them.",
+        )
+
+
+def _projects(settings: Settings, row: Row) -> list[str | None]:
+    return projects_of(grants_of(settings, row))
+
+
 def _may_see(settings: Settings, caller: Caller, row: Row) -> bool:
-    return caller.project is None or caller.project in projects_of(grants_of(settings, row))
+    return caller.project is None or caller.project in _projects(settings, row)
 
 
 def _to_schema(
-    settings: Settings, key: str, row: Row, rows: Mapping[str, Row], now: int
+    settings: Settings, caller: Caller, key: str, row: Row, rows: Mapping[str, Row], now: int
 ) -> schemas.User:
     times = views.shown({name: row[name] for name in ("created_at", "signed_in_at")})
     valid = [each for each in _sessions(rows, [key]) if is_valid(rows, each, now)]
     found = {
         "name": row["name"],
         "groups": list(row["groups"]),
-        "roles": [each.text for each in grants_of(settings, row)],
+        "roles": [
+            each.text
+            for each in grants_of(settings, row)
+            if caller.project is None or each.project in (None, caller.project)
+        ],
         "sessions": len(valid),
         **times,
     }

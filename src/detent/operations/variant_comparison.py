@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
-from detent.errors import NotFound, Refused
+from detent.errors import NotFound
 from detent.kernel import commands as c
 from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.entities import Job
@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.review_diffs import MAX_DIFF_BYTES, TaskDiff, read_diff
 from detent.operations.reviewed_diff import diffs_of_task, reviewed_diff
-from detent.operations.tasks import MAX_TRIES, carry_out
+from detent.operations.tasks import carry_out, judge_diff
 from detent.operations.variant_facts import (
     VariantFacts,
     duration_us,
@@ -136,16 +136,14 @@ def choose_variant(
 ) -> schemas.Moved:
     """Choose one of the variants of a task, by number or id; the others are cancelled."""
     named = str(variant)
+
+    def order(reviewed: ReviewedDiff | None) -> c.TaskCommand:
+        return c.ChooseVariant(task_id, named, seen, reviewed)
+
     if diff is None:
-        return carry_out(core, caller, c.ChooseVariant(task_id, named, seen))
-    for more_tries in reversed(range(MAX_TRIES)):
-        reviewed = _reviewed(core, caller, task_id, named, diff)
-        try:
-            return carry_out(core, caller, c.ChooseVariant(task_id, named, seen, reviewed))
-        except Refused as refusal:
-            if refusal.code != "diff_changed" or not more_tries:
-                raise
-    raise AssertionError("the last try returns or raises")
+        return carry_out(core, caller, order(None))
+    shown = diff
+    return judge_diff(core, caller, lambda: _reviewed(core, caller, task_id, named, shown), order)
 
 
 def _reviewed(

@@ -80,7 +80,8 @@ class Webhook(NamedTuple):
 
 def webhooks(rows: Mapping[str, Any]) -> list[Webhook]:
     """The webhooks of the table, sorted by name."""
-    return [Webhook(name, **rows[name]) for name in sorted(rows) if ":" not in name]
+    suffixes = (cursor_name(""), status_name(""))
+    return [Webhook(name, **rows[name]) for name in sorted(rows) if not name.endswith(suffixes)]
 
 
 def cursor_name(name: str) -> str:
@@ -129,7 +130,7 @@ def put_webhook(
         "shape": check_choice(shape, SHAPES, "shape"),
         "events": [check_choice(each, known, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
-        "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
+        "intents": list(texts(intents, "intents", MAX_NAMES)),
         "only": None if only is None else check_choice(only, ONLY, "only"),
         "paused": paused,
     }
@@ -161,9 +162,8 @@ def put_webhook(
 def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a webhook and its pending deliveries."""
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         remove_webhook(tx, _one(tx.rows_for_update("webhooks"), caller, name))
-        return True
 
     core.engine.transaction(write)
     return {"name": name, "removed": True}
@@ -297,7 +297,7 @@ def _own(caller: Caller, hook: Webhook) -> None:
 def _projects(caller: Caller, given: Sequence[str]) -> list[str]:
     """The project filter. The webhook of a project's token gets only events of that project."""
     if caller.project is None:
-        return list(texts({"projects": given}, "projects", MAX_NAMES))
+        return list(texts(given, "projects", MAX_NAMES))
     if set(given) - {caller.project}:
         raise Forbidden(f"{caller.name} may create webhooks only for project {caller.project!r}.")
     return [caller.project]

@@ -74,6 +74,7 @@ export type AnswerTaskBody = {
   answer: unknown;
   question?: string | null;
   seen?: number | null;
+  idempotency_key?: string | null;
 };
 
 /** The appearance of a kind of state: its shape, its glyph and its two colours. */

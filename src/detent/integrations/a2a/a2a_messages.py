@@ -182,15 +182,21 @@ def payload_of(message: Message, arguments: Row) -> Mapping[str, Any]:
 
 def question_of(message: Message, outcome: Row) -> Row | None:
     """The open question that a message answers: the one that it names, or the oldest."""
-    key = message.metadata.get(QUESTION)
+    key = named_question(message)
     open_ones = [each for each in outcome["questions"] if key in (None, each["key"])]
     return open_ones[0] if open_ones else None
 
 
-def answer_to(question: Row, message: Message) -> Any:
+def named_question(message: Message) -> str | None:
+    """The key of the question that a message names."""
+    key = message.metadata.get(QUESTION)
+    return None if key is None else str(key)
+
+
+def answer_to(question: Row | None, message: Message) -> Any:
     """The answer in a message: a text that is an option, any other text, or a data part."""
     value = _content(message)
-    if not isinstance(value, str):
+    if question is None or not isinstance(value, str):
         return value
     if is_yes_or_no(question) and value.strip().lower() in (*YES, *NO):
         return value.strip().lower() in YES

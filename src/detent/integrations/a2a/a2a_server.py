@@ -43,7 +43,7 @@ STREAM_PAUSE_S = 0.25
 MAX_LISTED = 1_000
 LONGEST_ID = 128
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 TASK_NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED = -32001, -32002, -32004
 CONTENT_TYPE, VERSION_NOT_SUPPORTED = -32005, -32009
@@ -227,28 +227,43 @@ async def _submit(client: A2aClient, given: SendParams) -> str:
     context = message.context_id
     if context is not None and not 0 < len(context) <= LONGEST_ID:
         raise A2aError(INVALID_PARAMS, f"contextId must have 1 to {LONGEST_ID} characters.")
-    digest = hashlib.sha256(f"{client.name}\0{message.message_id}".encode()).hexdigest()
     wanted = {
         "intent": offered["name"],
         "payload": a2a.payload_of(message, offered["arguments"]),
         "lifecycle": LIFECYCLE,
         "run": True,
         "tags": [a2a.TAG, *([] if context is None else [a2a.CONTEXT_TAG + context])],
-        "idempotency_key": f"a2a:{digest}",
+        "idempotency_key": _key(client, message),
     }
     return str((await client.call("submit_task", wanted))["id"])
 
 
+def _key(client: A2aClient, message: a2a.Message) -> str:
+    """The idempotency key of a message."""
+    digest = hashlib.sha256(f"{client.name}\0{message.message_id}".encode()).hexdigest()
+    return f"a2a:{digest}"
+
+
 async def _answer_question(client: A2aClient, task_id: str, message: a2a.Message) -> None:
+    """Answer a question of a task. The same message id of the same client answers only once."""
     outcome = await _outcome(client, task_id)
     question = a2a.question_of(message, outcome)
-    if question is None:
-        state = a2a.state_of(outcome)
-        text = f"Task {task_id} has no such open question; it is {state}."
-        raise A2aError(UNSUPPORTED, text)
-    answer = a2a.answer_to(question, message)
-    wanted = {"task_id": task_id, "question": question["name"], "answer": answer}
-    await client.call("answer_task", wanted)
+    wanted = {
+        "task_id": task_id,
+        # Without an open question, the operation still recognises a repeated message by its key.
+        "question": a2a.named_question(message) if question is None else question["name"],
+        "answer": a2a.answer_to(question, message),
+        "idempotency_key": _key(client, message),
+    }
+    try:
+        await client.call("answer_task", wanted)
+    except Refused as refusal:
+        if refusal.code == "idempotency_conflict":
+            return  # it has answered an earlier question, and another one is open now
+        if question is not None:
+            raise
+        text = f"Task {task_id} has no such open question; it is {a2a.state_of(outcome)}."
+        raise A2aError(UNSUPPORTED, text) from None
 
 
 async def send_message(client: A2aClient, params: Any) -> Any:

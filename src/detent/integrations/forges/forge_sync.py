@@ -14,7 +14,7 @@ from detent.errors import Refused
 from detent.integrations.forges.forge import Forge, ForgeRefused, NewRequest, PullRequest, Status
 from detent.integrations.forges.forge_config import ForgeConfig
 from detent.integrations.forges.forge_task import BRANCH, ForgeTask, read_task
-from detent.integrations.forges.issue_sync import TASK_ERRORS, IssueSync
+from detent.integrations.forges.issue_sync import TASK_ERRORS, IssueSync, Kind
 from detent.integrations.forges.markers import marked
 from detent.integrations.forges.request_comments import Comments
 from detent.integrations.forges.request_events import (
@@ -68,7 +68,8 @@ class ForgeSync(IssueSync):
         """The tasks that a delivery is about. A push to another branch may be about all."""
         own = [each.removeprefix(BRANCH) for each in named.branches if each.startswith(BRANCH)]
         others = self.live_tasks() if len(own) < len(named.branches) else []
-        return [*own, *super().tasks_of(named), *others]
+        known = (self.task_of(Kind.REQUEST, named.repo, each) for each in named.requests)
+        return [*own, *super().tasks_of(named), *filter(None, known), *others]
 
     # -- one task --------------------------------------------------------------------------
 
@@ -111,8 +112,8 @@ class ForgeSync(IssueSync):
             self._open(found, pushed)
             request = self.forge.request(found.place.repo, pushed.branch)
         if request is not None:
-            if self.task_with(request.repo, request.number) is None:
-                self.note_task(request.repo, request.number, found.task.id)
+            if self.task_of(Kind.REQUEST, request.repo, request.number) is None:
+                self.note_task(Kind.REQUEST, request.repo, request.number, found.task.id)
         elif found.state == "draft":
             self._send(found, Sent("task_accepting"))
         elif found.state in REVIEWED:

@@ -243,14 +243,15 @@ class GitHubForge:
 
     def _checks(self, repo: str, commit: str) -> tuple[Check, ...]:
         """The check runs and statuses of a commit, without detent's own status."""
-        list_runs, place = self._github.rest.checks.list_for_ref, _place(repo)
-        with _errors():
-            runs = list_runs(*place, commit, filter_="latest", per_page=PAGE_SIZE).parsed_data
-            combined = self._github.rest.repos.get_combined_status_for_ref(
-                *place, commit, per_page=PAGE_SIZE
-            ).parsed_data
-        found = [self._check(repo, each) for each in runs.check_runs]
-        for status in combined.statuses:
+        runs: list[models.CheckRun] = self._all(
+            self._github.rest.checks.list_for_ref,
+            *_place(repo),
+            commit,
+            among=lambda response: response.parsed_data.check_runs,
+            filter_="latest",
+        )
+        found = [self._check(repo, each) for each in runs]
+        for status in self._statuses(repo, commit):
             if status.context != STATUS_NAME:
                 reported, url = status.description or "", status.target_url or ""
                 found.append(Check(status.context, STATES[status.state], reported, url))
@@ -282,12 +283,18 @@ class GitHubForge:
             return ""  # it is gone, or the token may not read it
         return TIMESTAMP.sub("", found.text)
 
+    def _statuses(self, repo: str, commit: str) -> list[models.SimpleCommitStatus]:
+        """The newest status of each context at a commit."""
+        found: list[models.SimpleCommitStatus] = self._all(
+            self._github.rest.repos.get_combined_status_for_ref,
+            *_place(repo),
+            commit,
+            among=lambda response: response.parsed_data.statuses,
+        )
+        return found
+
     def status(self, repo: str, commit: str) -> Status | None:
-        with _errors():
-            found = self._github.rest.repos.get_combined_status_for_ref(
-                *_place(repo), commit, per_page=PAGE_SIZE
-            ).parsed_data
-        for each in found.statuses:
+        for each in self._statuses(repo, commit):
             if each.context == STATUS_NAME:
                 return Status(STATES[each.state], each.description or "")
         return None
@@ -302,12 +309,15 @@ class GitHubForge:
                 context=STATUS_NAME,
             )
 
-    def _all(self, request: Any, *place: object, **options: object) -> Any:
-        """All pages of a list. Its type is not known here: the classes of githubkit have a method
-        `list`, which hides the type in the signatures of the others."""
+    def _all(self, request: Any, *place: object, among: Any = None, **options: object) -> Any:
+        """All pages of a list; `among` finds the list in a response that is an object.
+
+        The type of the list is not known here: the classes of githubkit have a method `list`, which
+        hides the type in the signatures of the others.
+        """
         with _errors():
             return list(
-                self._github.rest.paginate(request, None, *place, per_page=PAGE_SIZE, **options)
+                self._github.rest.paginate(request, among, *place, per_page=PAGE_SIZE, **options)
             )
 
 

@@ -7,7 +7,7 @@ an extra, so this module is imported by the process that uses it, when it uses i
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import gitlab
 import requests
@@ -148,7 +148,6 @@ class GitLabForge:
             found.sha or "",
             None if computing else bool(found.has_conflicts),
         )
-        # GitLab leaves a request open when its branch is deleted.
         seen = seen._replace(has_branch=self.branch_head(repo, branch) is not None)
         if seen.state != "open":
             return seen
@@ -296,14 +295,16 @@ class GitLabForge:
         return Check(name, "failed", "\n".join(filter(None, texts))[-LONGEST_LOG:], url)
 
     def _trace(self, project: Project, job_id: int) -> str:
-        """The log of a job; a status that another system has set has none."""
+        """The end of the log of a job; a status that another system has set has none."""
+        end, job = b"", project.jobs.get(job_id, lazy=True)
         try:
             with self._errors():
-                found = project.jobs.get(job_id, lazy=True).trace()
+                pieces = job.trace(streamed=True, iterator=True, chunk_size=LONGEST_LOG)
+                for piece in cast(Iterator[bytes], pieces):
+                    end = (end + piece)[-4 * LONGEST_LOG :]  # it has control characters, too
         except ForgeRefused:
             return ""
-        text = found if isinstance(found, bytes) else b""
-        return CONTROL.sub("", text.decode("utf-8", "replace"))
+        return CONTROL.sub("", end.decode("utf-8", "replace"))
 
     def status(self, repo: str, commit: str) -> Status | None:
         with self._errors():

@@ -8,6 +8,7 @@ write, detent reads what is there, so that a crash at any point repeats nothing.
 
 import logging
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 
 from detent import views
 from detent.engine.project_usage import STORAGE_QUOTA
@@ -44,6 +45,13 @@ FULL_S = 60
 TASK_ERRORS = (ForgeRefused, Refused, Invalid, NotFound, TooLarge)
 
 
+class Kind(StrEnum):
+    """What a number is of. GitLab numbers issues and merge requests separately."""
+
+    ISSUE = "issue"
+    REQUEST = "request"
+
+
 class IssueSync:
     """The passes of one leader: a tracker of the keeper, made from an issue tracker."""
 
@@ -61,10 +69,10 @@ class IssueSync:
         #: The tasks to read again in the next pass.
         self._again: set[str] = set()
         self._issues_since: str | None = None
-        #: Issues that a quota of the project has refused, and the time of the next attempt. A new
-        #: process reads all issues.
-        self._refused: set[Place] = set()
-        self._refused_until = 0
+        #: Issues that are not read yet, and until when they wait because of a quota of the project.
+        #: A new process reads all issues.
+        self._unread: set[Place] = set()
+        self._wait_until = 0
 
     # -- passes ----------------------------------------------------------------------------
 
@@ -102,7 +110,7 @@ class IssueSync:
 
     def tasks_of(self, named: Named) -> list[str]:
         """The tasks that a delivery is about."""
-        found = (self.task_with(named.repo, number) for number in named.numbers)
+        found = (self.task_of(Kind.ISSUE, named.repo, each) for each in named.issues)
         return [each for each in found if each is not None]
 
     def live_tasks(self) -> list[str]:
@@ -111,27 +119,31 @@ class IssueSync:
     # -- issues ----------------------------------------------------------------------------
 
     def _take_issues(self, deliveries: Iterable[Delivery], now: int, *, poll: bool) -> None:
-        found = {Place(named.repo, each) for _, named in deliveries for each in named.numbers}
+        """Make tasks of the issues that may have changed. What an error leaves is read later."""
+        for _, named in deliveries:
+            self._unread |= self._configured(named)
         if poll:
             for repo in self._config.repositories:
                 listed = self.tracker.issues(repo, self._issues_since)
-                found |= {Place(repo, issue.number) for issue in listed}
+                self._unread |= {Place(repo, issue.number) for issue in listed}
             self._issues_since = views.utc(now - OVERLAP_US)
-        if now >= self._refused_until:
-            found |= self._refused
-            self._refused = set()
-        for place in sorted(found):
-            self._take_or_keep(place, now)
+        for place in sorted(self._unread) if now >= self._wait_until else ():
+            wait_s = self._take_issue(place)
+            if wait_s:
+                self._wait_until = now + wait_s * 1_000_000
+                return
+            self._unread.remove(place)
 
-    def _take_or_keep(self, place: Place, now: int) -> None:
-        """Take an issue; while a quota of the project is reached, keep it for later."""
-        if now < self._refused_until:
-            self._refused.add(place)
-            return
-        wait_s = self._take_issue(place)
-        if wait_s:
-            self._refused.add(place)
-            self._refused_until = now + wait_s * 1_000_000
+    def _configured(self, named: Named) -> set[Place]:
+        """The issues of a delivery; none if the settings no longer have its repository."""
+        if named.repo in self._config.repositories:
+            return {Place(named.repo, each) for each in named.issues}
+        log.warning(
+            "%s: a delivery of %s makes no tasks: the settings no longer have this repository",
+            self.tracker.name,
+            named.repo,
+        )
+        return set()
 
     def _take_issue(self, place: Place) -> int:
         """Make an issue a task if a person has asked for it.
@@ -142,8 +154,9 @@ class IssueSync:
         try:
             issue = self.tracker.issue(*place)
             if issue is not None and asks_for_task(issue, self._config):
-                self.note_task(*place, add_task(self.core, self.tracker.name, issue, self._config))
-        except (ForgeRefused, Refused, Invalid, TooMany) as error:
+                task_id = add_task(self.core, self.tracker.name, issue, self._config)
+                self.note_task(Kind.ISSUE, *place, task_id)
+        except (*TASK_ERRORS, TooMany) as error:
             log.warning("%s: issue %s#%s: %s", self.tracker.name, *place, error)
             if isinstance(error, TooMany):
                 return error.retry_after_s
@@ -171,18 +184,18 @@ class IssueSync:
 
     # -- the tasks of numbers --------------------------------------------------------------
 
-    def task_with(self, repo: str, number: int) -> str | None:
-        """The task of the issue or the pull request with this number."""
-        row = self._row(repo, number)
+    def task_of(self, kind: Kind, repo: str, number: int) -> str | None:
+        """The task of the issue or of the pull request with this number."""
+        row = self._row(kind, repo, number)
         with self.core.store.read() as view:
             found = view.rows_under(TABLE, row).get(row)
         return None if found is None else str(found)
 
-    def note_task(self, repo: str, number: int, task_id: str) -> None:
-        self.save(TABLE, self._row(repo, number), task_id)
+    def note_task(self, kind: Kind, repo: str, number: int, task_id: str) -> None:
+        self.save(TABLE, self._row(kind, repo, number), task_id)
 
-    def _row(self, repo: str, number: int) -> str:
-        return f"{self.tracker.name}:number:{repo}#{number}"
+    def _row(self, kind: Kind, repo: str, number: int) -> str:
+        return f"{self.tracker.name}:{kind}:{repo}#{number}"
 
     def save(self, table: str, row: str, value: object) -> None:
         self.core.engine.transaction(lambda tx: tx.put_rows(table, {row: value}))

@@ -62,24 +62,39 @@ class IssueTask(NamedTuple):
 def task_id_of(core: Core, forge: str, place: Place) -> str:
     """The id of the task of an issue, which may not exist yet.
 
-    `a/b.c` and `a/b/c` look alike in an id. The repository whose issue comes second gets an id
-    with a digest of its name, so that no id of an existing task changes.
+    The issue whose first id is taken gets the second one, so that no id of an existing task
+    changes.
+    """
+    first, second = _ids(forge, place)
+    with core.store.read() as view:
+        rows = view.page(Query("tasks", {"id": [first, second]}, limit=2))
+    own = {row["id"]: place_of(forge, row) == place for row in rows}
+    return second if second in own or not own.get(first, True) else first
+
+
+def _ids(forge: str, place: Place) -> tuple[str, str]:
+    """The ids that the task of an issue may have.
+
+    `a/b.c` and `a/b/c` look alike in the first one. The second has a digest of the name.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]", ".", place.repo)
     digest = hashlib.sha256(place.repo.encode()).hexdigest()[:DIGEST_LETTERS]
-    first, second = f"{forge}.{plain}.{place.issue}", f"{forge}.{plain}-{digest}.{place.issue}"
-    with core.store.read() as view:
-        rows = view.page(Query("tasks", {"id": [first, second]}, limit=2))
-    places = {row["id"]: place_of(forge, row["payload"]) for row in rows}
-    return second if second in places or places.get(first) not in (None, place) else first
+    return f"{forge}.{plain}.{place.issue}", f"{forge}.{plain}-{digest}.{place.issue}"
 
 
-def place_of(forge: str, payload: Any) -> Place | None:
-    """The issue that a task was made from, by its payload; None if it is not of this forge."""
+def place_of(forge: str, row: Mapping[str, Any]) -> Place | None:
+    """The issue that a task was made from; None if it is not of this forge.
+
+    A caller can submit a task with any payload and can edit it. It cannot choose the source of a
+    forge, and the id of an existing task does not change.
+    """
+    payload = row["payload"]
     given = payload.get("issue") if isinstance(payload, Mapping) else None
-    if not isinstance(given, Mapping) or given.get("forge") != forge:
+    if row["source"] != forge or not isinstance(given, Mapping):
         return None
-    return Place(str(given["repository"]), int(given["number"]))
+    number = given.get("number")
+    place = Place(str(given.get("repository")), number if isinstance(number, int) else 0)
+    return place if row["id"] in _ids(forge, place) else None
 
 
 def asks_for_task(issue: Issue, config: IssueConfig) -> bool:
@@ -133,7 +148,7 @@ def find_task(view: ReadTransaction, tracker: str, task_id: str) -> IssueTask | 
     if known is None or not rows:
         return None
     task, version = known
-    place = place_of(tracker, rows[0]["payload"])
+    place = place_of(tracker, rows[0])
     lifecycle = view.lifecycles()[task.lifecycle]
     if place is None or task.state in lifecycle.terminal:
         return None

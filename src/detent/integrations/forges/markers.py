@@ -1,7 +1,7 @@
 """Markers in what detent writes to a forge, by which it finds its own comments again. Pure.
 
-Before detent writes a comment, it reads those that exist. If the marker is there, an earlier try,
-whose process has crashed before it got the response, has written it.
+Before detent writes a comment, it reads those that exist. If its own account has written the
+marker, an earlier try has written the comment: its process has crashed before the response came.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,9 @@ def marked(body: str, key: str) -> str:
     return f"{body}\n\n{START}{key} -->"
 
 
-def has_marker(notes: Iterable[Note], key: str) -> bool:
-    return any(f"{START}{key} -->" in each.body for each in notes)
+def has_marker(notes: Iterable[Note], key: str, account: str) -> bool:
+    """Whether detent's account has written the marker. Others can write the same text."""
+    return any(each.author == account and f"{START}{key} -->" in each.body for each in notes)
 
 
 def is_own(note: Note) -> bool:

@@ -43,11 +43,12 @@ def sync_question(
     core: Core, tracker: IssueTracker, task: Task, question: Question, issue: Issue
 ) -> None:
     """Ask the open question on the issue once; a comment of a trusted person after it answers."""
-    if not has_marker(issue.notes, question.key):
+    account = tracker.account()
+    if not has_marker(issue.notes, question.key, account):
         body = marked(question.shown(task.id), question.key)
         tracker.comment(issue.repo, issue.number, body)
         return
-    asked = [has_marker((each,), question.key) for each in issue.notes].index(True)
+    asked = [has_marker((each,), question.key, account) for each in issue.notes].index(True)
     for note in issue.notes[asked + 1 :]:
         if note.trusted and not is_own(note) and _answer(core, tracker, task, question, note):
             return
@@ -72,7 +73,8 @@ def _answer(core: Core, tracker: IssueTracker, task: Task, question: Question, n
 def _explain(tracker: IssueTracker, issue: Issue, question: Question, note: Note) -> None:
     """Say once that a comment of a trusted person is not one of the options."""
     key = f"refused {note.id}"
-    if note.trusted and not is_own(note) and not has_marker(issue.notes, key):
+    explained = has_marker(issue.notes, key, tracker.account())
+    if note.trusted and not is_own(note) and not explained:
         listed = ", ".join(question.options)
         body = f"@{note.author}: this is not one of the options. The options are: {listed}."
         tracker.comment(issue.repo, issue.number, marked(body, key))

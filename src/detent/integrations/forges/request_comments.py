@@ -104,20 +104,17 @@ class Comments(NamedTuple):
 
     # -- to the forge ----------------------------------------------------------------------
 
-    def give(self) -> int:
+    def give(self) -> None:
         """Write the agent's replies to the forge, and resolve what was resolved in detent."""
         known = self._known()
-        written = 0
         for thread in self.request.threads:
             comment = known.get(self._id(thread.notes[0]))
             if comment is None:
                 continue
             for reply in comment.replies:
                 key = f"reply {reply.id}"
-                if reply.run_id is not None and not has_marker(thread.notes, key):
+                written = has_marker(thread.notes, key, self.forge.account())
+                if reply.run_id is not None and not written:
                     self.forge.reply(self.request, thread, marked(reply.text, key))
-                    written += 1
             if not comment.open and not thread.resolved:
                 self.forge.resolve(self.request, thread)
-                written += 1
-        return written

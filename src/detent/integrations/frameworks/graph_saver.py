@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -122,12 +123,12 @@ class DetentSaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread, or of all threads, the newest first."""
         with self._app.installation().store.read() as view:
-            found = [
-                self._tuple(view, place, checkpoint, row)
-                for place, checkpoint, row in _listed(view, config, before)
-                if self._matches(row, filter)
-            ]
-        yield from found if limit is None else found[: max(limit, 0)]
+            matching = (
+                each for each in _listed(view, config, before) if self._matches(each[2], filter)
+            )
+            chosen = islice(matching, None if limit is None else max(limit, 0))
+            found = [self._tuple(view, *each) for each in chosen]
+        yield from found
 
     def _matches(self, row: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
         metadata = self._load(row["metadata"])

@@ -1,6 +1,6 @@
-"""Which operations are tools of MCP, which reads are its resources, and how tasks look to it.
+"""The operations that are tools and resources of MCP, and tasks in the terms of MCP and A2A.
 
-Tables and what is made from them; nothing here knows the protocol's library.
+Does not import the library of the protocol.
 """
 
 import re
@@ -112,7 +112,7 @@ def _tool(operation: Operation) -> Tool:
 
 @cache
 def tools_for(scopes: frozenset[Scope]) -> Mapping[str, Tool]:
-    """The tools that these scopes open, by name."""
+    """The tools that these scopes allow, by name."""
     chosen = [
         each for each in OPERATIONS.values() if each.name in OFFERED or each.scope is Scope.RUN
     ]
@@ -171,7 +171,7 @@ def traceparent_in(meta: Mapping[str, Any] | None) -> str | None:
     return given if isinstance(given, str) else None
 
 
-# ---- how a task looks from elsewhere ---------------------------------------------------------
+# ---- tasks in the terms of other protocols ---------------------------------------------------
 
 
 def view_of(task: Mapping[str, Any]) -> View:
@@ -180,7 +180,7 @@ def view_of(task: Mapping[str, Any]) -> View:
 
 
 def mcp_meta(task: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as the task of MCP and of A2A: what a client that knows those words reads."""
+    """The metadata of a result: the task as a task of MCP and as one of A2A."""
     view = view_of(task)
     return {
         "io.modelcontextprotocol/related-task": {"taskId": task["id"]},
@@ -221,10 +221,18 @@ class Resource(NamedTuple):
 RESOURCES = (
     Resource("detent://tasks/{task_id}", "show_task", "One task and its state"),
     Resource("detent://tasks/{task_id}/why", "why", "Why it is not running"),
-    Resource("detent://tasks/{task_id}/events", "task_events", "Everything that happened to it"),
-    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "What its runs left behind"),
     Resource(
-        "detent://tasks/{task_id}/logs", "task_logs", "What its last run wrote", "text/plain", True
+        "detent://tasks/{task_id}/events", "task_events", "The events of the task and its jobs"
+    ),
+    Resource(
+        "detent://tasks/{task_id}/evidence", "task_evidence", "The evidence files of its runs"
+    ),
+    Resource(
+        "detent://tasks/{task_id}/logs",
+        "task_logs",
+        "The output of its last run",
+        "text/plain",
+        True,
     ),
 )
 

@@ -1,6 +1,5 @@
 """What is shown in Slack about items that wait for a person, read from the store. Reads only."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -215,9 +214,3 @@ def settlement_of(
         text = quoted if isinstance(quoted, str) else json.dumps(quoted, ensure_ascii=False)
         return Settlement(what, event.actor, "" if quoted is None else text)
     return Settlement("Settled")
-
-
-def digest_of(document: Any) -> str:
-    """A short digest of what a message shows."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

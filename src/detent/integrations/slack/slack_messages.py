@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from detent import failpoints, views
 from detent.errors import DetentError
-from detent.integrations.leader_service import LeaderService
+from detent.integrations.leader_service import LeaderService, LeadershipLost
 from detent.integrations.slack.slack_api import (
     GONE,
     ChannelRefused,
@@ -65,12 +65,6 @@ class Seen(NamedTuple):
     rows: Mapping[str, Json]
     head: int
     now: int
-
-
-class LeadershipLost(DetentError):
-    """Another process is the leader now."""
-
-    default_code = "refused"
 
 
 class Messages:

@@ -281,7 +281,7 @@ class Traces:
         return len(batch) == MAX_EVENTS
 
     def _export(self, batch: Sequence[LoggedEvent], cursor: int) -> None:
-        """Export the spans of a batch, then transition the cursor.
+        """Export the spans of a batch, then move the cursor.
 
         The tracker is reset unless it has read exactly the events before the batch, as after an
         error or after another process was the leader.

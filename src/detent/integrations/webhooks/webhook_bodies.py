@@ -31,7 +31,13 @@ Row = Mapping[str, Any]
 
 
 def wants(hook: Webhook, event: Row, work: Row | None) -> bool:
-    """Whether an event passes the filters of a webhook; `work` is the row of its task or job."""
+    """Whether an event passes the filters of a webhook; `work` is the row of its task or job.
+
+    A webhook that a token of one project created gets events of this project only, also after a
+    token of all projects has changed its filters.
+    """
+    if hook.project not in (None, event["project"]):
+        return False
     if hook.projects and event["project"] not in hook.projects:
         return False
     if hook.events and event["name"] not in hook.events:

@@ -216,7 +216,9 @@ class Dispatcher:
             _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
                 _trim_dead(tx, hook)
-            if gone:
+            if gone and hook.task is not None:
+                remove_webhook(tx, hook)  # its creator can create it again
+            elif gone:
                 _pause(tx, hook)
 
         self.core.engine.transaction(write)

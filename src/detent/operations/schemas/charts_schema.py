@@ -22,7 +22,7 @@ class Span(TypedDict):
     success_rate: float | None
     p50_s: float | None
     p95_s: float | None
-    #: How long the jobs of these runs waited in the queue: the median and the maximum.
+    #: How long the jobs of these runs waited in the queue: p50 and p95.
     queue_p50_s: float | None
     queue_p95_s: float | None
     cost: float
