@@ -200,3 +200,44 @@ def allowed(build: Scene, lifecycle: str, verb: str) -> bool:
         assert client.head() == before, "refused, and yet something was stored"
         return False
     return True
+
+
+# ---- what a refusal says ---------------------------------------------------------------------
+
+
+def refusal(client: OperationsClient, operation: str, task_id: str, **more: Any) -> Refused:
+    with pytest.raises(Refused) as caught:
+        client.call(operation, task_id=task_id, **more)
+    return caught.value
+
+
+@pytest.mark.parametrize("verdict", ["accept", "cancel"])
+def test_a_refusal_after_a_verdict_says_whose_it_was_and_when(verdict: str) -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call(*VERBS[verdict][:1], task_id=task_id)
+    done = {"accept": "accepted", "cancel": "cancelled"}
+    for later, word in {**done, "reject": "rejected"}.items():
+        late = refusal(client, VERBS[later][0], task_id)
+        assert late.message == (
+            f"Task {task_id} cannot be {word}: it was {done[verdict]} by owner at "
+            "2030-01-01T12:00:00.000Z."
+        )
+        assert (late.code, late.legal) == ("illegal_transition", ())
+        assert f"`detent delete {task_id}`" in late.hint
+
+
+def test_a_refusal_before_a_verdict_says_the_state_and_what_is_possible() -> None:
+    client = OperationsClient()
+    task_id = queued(client, "review")
+    early = refusal(client, "accept_task", task_id)
+    assert early.message == f"Task {task_id} cannot be accepted: it is queued."
+    assert early.hint == f"Task {task_id} is queued. Possible now: `detent cancel {task_id}`."
+
+
+def test_a_second_verdict_of_a_rejected_task_names_the_rejection() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("reject_task", task_id=task_id)
+    late = refusal(client, "accept_task", task_id)
+    assert late.message.startswith(f"Task {task_id} cannot be accepted: it was rejected by owner ")

@@ -152,8 +152,14 @@ class Lifecycle:
             raise self.illegal(state, known, position)
         return target
 
-    def illegal(self, state: str | None, event: str, position: int | None = None) -> Refused:
-        """Return the refusal of an event, which names the legal events."""
+    def illegal(
+        self,
+        state: str | None,
+        event: str,
+        position: int | None = None,
+        message: str | None = None,
+    ) -> Refused:
+        """Return the refusal of an event, with the legal events; `message` has words of its own."""
         legal = self.legal(state)
         place = "" if position is None else f" at position {position}"
         origin = "before creation" if state is None else f"in state {state}"
@@ -161,8 +167,9 @@ class Lifecycle:
         details: dict[str, object] = {"lifecycle": self.name, "state": state, "event": event}
         if position is not None:
             details["position"] = position
+        by_table = f"{event}{place} is not legal {origin} of the {self.name} lifecycle. {allowed}"
         return Refused(
-            f"{event}{place} is not legal {origin} of the {self.name} lifecycle. {allowed}",
+            message or by_table,
             code="illegal_transition",
             legal=legal,
             details=details,
