@@ -38,6 +38,12 @@ class Row:
     extension: bool = False
     reopens: bool = False
 
+    @property
+    def people(self) -> list[str]:
+        """Return the people who may send its event: `person` for all, or `person:NAME`."""
+        senders = self.who.split(", ")
+        return [each for each in senders if each == "person" or each.startswith("person:")]
+
 
 def rows_from(
     sources: Iterable[str], event: str, target: str, who: str, why: str, *, extension: bool = False
