@@ -241,3 +241,31 @@ def test_a_second_verdict_of_a_rejected_task_names_the_rejection() -> None:
     client.call("reject_task", task_id=task_id)
     late = refusal(client, "accept_task", task_id)
     assert late.message.startswith(f"Task {task_id} cannot be accepted: it was rejected by owner ")
+
+
+# ---- events instead of actions ---------------------------------------------------------------
+
+
+def test_an_event_is_sent_in_any_letter_case() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("send_event", task_id=task_id, event="Task_Accepted")
+    assert client.state(task_id) == "completed"
+
+
+def test_an_event_for_an_older_version_of_the_task_is_refused() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    version = client.task(task_id)["version"]
+    client.call("edit_task", task_id=task_id, title="new")
+    event: dict[str, Any] = {"event": "task_cancelled", "seen": version}
+    assert refusal(client, "send_event", task_id, **event).code == "version_conflict"
+
+
+def test_a_cancel_that_is_sent_as_an_event_reaches_the_subtasks() -> None:
+    client = OperationsClient()
+    task_id = waiting_for_subtasks(client, "review")
+    (subtask,) = client.call("subtasks", task_id=task_id)["items"]
+    assert client.state(subtask["id"]) == "queued"
+    client.call("send_event", task_id=task_id, event="task_cancelled")
+    assert client.state(task_id) == client.state(subtask["id"]) == "cancelled"

@@ -17,7 +17,7 @@ from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.projections import COMMENT_PROJECTIONS
 from detent.kernel.retention import Ending
-from detent.kernel.task_lifecycle import state_names
+from detent.kernel.task_lifecycle import Trigger, state_names
 from detent.kernel.variants import VARIANTS
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
@@ -41,7 +41,7 @@ STARTS_RUNS = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan, c.Reser
 #: Commands that may change everything below their task or job.
 DEEP = (
     *(c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob),
-    *(c.DismissSubtask, c.ChooseVariant),
+    *(c.DismissSubtask, c.ChooseVariant, c.FireTimer),
 )
 #: The maximum number of running jobs of a tree that are loaded for their reservations.
 MAX_RUNNING = 10_000
@@ -107,6 +107,8 @@ class LoadRequest:
             self.commented.add(command.task_id)
         if isinstance(command, AddComments) and command.check_id is not None:
             self.jobs.add(command.check_id)
+        if isinstance(command, DEEP) or _changes_budget(command) or _sends_cancel(command):
+            self._add_tree(command)
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
@@ -115,8 +117,6 @@ class LoadRequest:
             self.jobs.add(command.source)
         elif isinstance(command, c.SubmitJob):
             self.jobs.update(filter(None, (command.parent_job_id,)))
-        elif isinstance(command, DEEP) or _changes_budget(command):
-            self._add_tree(command)
         elif isinstance(command, c.QueueTask | c.RetryTask | c.ResumeTask | c.UnblockTask):
             self.queued_again.add(command.task_id)
         elif isinstance(command, c.AnswerTask | c.AnswerJob):
@@ -161,7 +161,11 @@ class LoadRequest:
 
 
 def _changes_budget(command: c.Command) -> bool:
-    return isinstance(command, c.EditTask) and command.budget is not None
+    return isinstance(command, c.EditTask | c.RetryTask) and command.budget is not None
+
+
+def _sends_cancel(command: c.Command) -> bool:
+    return isinstance(command, c.SendEvent) and command.event == e.TaskCancelled.name
 
 
 def load_limits(tx: WriteTransaction, world: World) -> None:
@@ -201,7 +205,7 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     )
     _load_tasks(tx, world, _dependencies(world, request))
     request.checkpoints.update(_answered_waits(world, request))
-    request.deep_tasks.update(_choices(world, request))
+    request.deep_tasks.update(_choices(world, request), _cancelled_by_rules(world))
     if request.deep_tasks or request.deep_jobs:
         _load_trees(tx, world, request)
     if request.related and world.tasks:
@@ -236,6 +240,20 @@ def _choices(world: World, request: LoadRequest) -> set[str]:
         task.id
         for task in world.tasks.values()
         if VARIANTS in task.options and not request.answered.isdisjoint({task.id, task.job_id})
+    }
+
+
+def _cancelled_by_rules(world: World) -> set[str]:
+    """Return the tasks with subtasks that the end of their job may cancel, by their lifecycle."""
+    return {
+        task.id
+        for task in world.tasks.values()
+        if task.open_subtasks > 0
+        and any(
+            e.TaskCancelled.name in rule.then
+            for when in (Trigger.JOB_COMPLETED, Trigger.JOB_FAILED)
+            for rule in world.lifecycle(task).by_trigger[when]
+        )
     }
 
 

@@ -10,6 +10,7 @@ from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.decide.edit import EDITABLE
 from detent.kernel.decide.guards import DONE_TO_TASK
 from detent.kernel.entities import Task
+from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
 from detent.kernel.task_events import TASK_EVENTS
 from detent.operations import schemas, why_reasons
@@ -193,6 +194,7 @@ def send_event(
     diff: str | None = None,
 ) -> schemas.Moved:
     """Send a task an event of its lifecycle."""
+    event = normalise(event)
     if event in OPERATED:
         caller.require(Scope.OPERATE)
 

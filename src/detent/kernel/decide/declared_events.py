@@ -38,12 +38,12 @@ def send_event(draft: Draft, command: c.SendEvent) -> str:
     """Send an event of the lifecycle; return the state of the task after it."""
     task = draft.task(command.task_id)
     row = _row(draft, task, command.event)
+    seen(draft, task, command.seen)
     if command.event in COMMANDS:
         COMMANDS[command.event](draft, command)
     else:
         not_its_own(draft, task, f"send it {command.event}")
         not_over_a_question(task)
-        seen(draft, task, command.seen)
         _may_send(draft, task, row)
         _rounds_left(draft, task, command.event)
         diff = same_diff(draft, task, command.diff)
