@@ -269,3 +269,23 @@ def test_a_cancel_that_is_sent_as_an_event_reaches_the_subtasks() -> None:
     assert client.state(subtask["id"]) == "queued"
     client.call("send_event", task_id=task_id, event="task_cancelled")
     assert client.state(task_id) == client.state(subtask["id"]) == "cancelled"
+
+
+def test_a_retry_by_the_job_is_refused_while_a_dependency_has_failed() -> None:
+    client = OperationsClient()
+    task_id = behind_a_failure(client, "review")
+    with pytest.raises(Refused) as caught:
+        client.call("retry_job", job_id=f"{task_id}-j1")
+    assert caught.value.code == "dependency_failed"
+    assert client.state(task_id) == "failed"
+
+
+def test_the_tombstone_counts_the_runs_of_all_jobs() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("reject_task", task_id=task_id, run=True)
+    client.complete()
+    client.call("delete_task", task_id=task_id)
+    last = client.call("list_events", after=client.head() - 1)["events"][-1]
+    assert last["name"] == "task_deleted"
+    assert (last["data"]["jobs"], last["data"]["runs"]) == (2, 2)

@@ -13,6 +13,7 @@ from detent.kernel.commands.review_commands import (
     RequestChanges,
     ResolveComment,
 )
+from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.projections import COMMENT_PROJECTIONS
@@ -66,7 +67,8 @@ class LoadRequest:
         #: Runs that are named, live or ended.
         self.runs: set[str] = set()
         self.budgets = not kinds.isdisjoint(STARTS_RUNS)
-        #: Tasks to queue again, whose dependencies matter; answered tasks, by the wait's name.
+        #: Tasks (or their jobs) to queue again, whose dependencies matter; answered tasks, by the
+        #: name of the wait.
         self.queued_again: set[str] = set()
         self.answered_tasks: dict[str, str] = {}
         #: Tasks and jobs whose question is answered: it may be which of their variants to choose.
@@ -75,6 +77,8 @@ class LoadRequest:
         self.answered_jobs: set[str] = set()
         #: Tasks whose comments are read.
         self.commented: set[str] = set()
+        #: Whether tasks are deleted, of which the runs of all jobs are counted.
+        self.deletes = c.DeleteTask in kinds
         #: Whether pauses or limits may change.
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         #: Whether runs are charged, which is counted for their projects.
@@ -121,8 +125,10 @@ class LoadRequest:
             self.queued_again.add(command.task_id)
         elif isinstance(command, c.AnswerTask | c.AnswerJob):
             self._add_answer(command)
-        elif isinstance(command, c.SendEvent | RequestChanges):
+        elif isinstance(command, c.SendEvent | RequestChanges | c.FireTimer):
             self.queued_again.add(command.task_id)
+        elif isinstance(command, c.RetryJob):
+            self.queued_again.add(command.job_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
 
@@ -213,6 +219,8 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     if request.budgets:
         load_spenders(tx, world)
     _load_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
+    if request.deletes:
+        _load_jobs(tx, world, _earlier_jobs(world))
     _load_parts(tx, world, request)
     _load_failed_subtasks(tx, world)
     for task in _known_tasks(world, request.commented):
@@ -222,8 +230,12 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
 
 def _dependencies(world: World, request: LoadRequest) -> set[str]:
     """Return the open dependencies of the tasks that are queued again."""
-    waiting = [task for task in _known_tasks(world, request.queued_again) if task.open_dependencies]
-    return {each for task in waiting for each in task.depends_on}
+    return {
+        each
+        for task in world.tasks.values()
+        if task.open_dependencies and not request.queued_again.isdisjoint({task.id, task.job_id})
+        for each in task.depends_on
+    }
 
 
 def _answered_waits(world: World, request: LoadRequest) -> set[tuple[str, str]]:
@@ -255,6 +267,11 @@ def _cancelled_by_rules(world: World) -> set[str]:
             for rule in world.lifecycle(task).by_trigger[when]
         )
     }
+
+
+def _earlier_jobs(world: World) -> set[str]:
+    tasks = [task for task in world.tasks.values() if task.jobs > 1]
+    return {each for task in tasks for each in jobs_of_task(task.id, task.jobs - 1)}
 
 
 def _known_tasks(world: World, ids: Iterable[str]) -> list[Task]:
