@@ -44,7 +44,7 @@ def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
     """Change fields of a task; a new priority also moves its job in the queue."""
     changes = _checked(given)
     if "options" in changes:
-        changes["options"] = _with_assignment(task, changes["options"])
+        changes["options"] = _with_kept_options(task, changes["options"])
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
     if "priority" in changes and job is not None and job.state not in ENDED_JOB:
@@ -61,7 +61,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _with_assignment(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_kept_options(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """New options with the present assignment and choice: the editor may have read earlier ones."""
     others = {name: value for name, value in options.items() if name not in KEPT}
     own = {name: value for name, value in task.options.items() if name in KEPT}
