@@ -285,7 +285,7 @@ def _unreachable(lifecycle: Lifecycle) -> Iterator[str]:
     forward: dict[str | None, set[str | None]] = {}
     for row in lifecycle.rows:
         forward.setdefault(row.source, set()).add(row.target)
-    reached = _closure({None}, forward)
+    reached = closure({None}, forward)
     for name in lifecycle.state_names:
         if name not in reached:
             yield f"The state {name} cannot be reached."
@@ -295,7 +295,7 @@ def _traps(lifecycle: Lifecycle) -> Iterator[str]:
     backward: dict[str | None, set[str | None]] = {}
     for row in lifecycle.rows:
         backward.setdefault(row.target, set()).add(row.source)
-    can_end = _closure(set(lifecycle.terminal), backward)
+    can_end = closure(set(lifecycle.terminal), backward)
     for name in lifecycle.state_names:
         if lifecycle.terminal and name not in can_end:
             yield f"No terminal state can be reached from {name}."
@@ -321,7 +321,7 @@ def _named(row: Row) -> str:
     return f"{row.source or '(creation)'} → {row.event} → {row.target}"
 
 
-def _closure(
+def closure(
     start: Iterable[str | None], edges: Mapping[str | None, set[str | None]]
 ) -> set[str | None]:
     """Return everything that can be reached from `start`, including itself."""

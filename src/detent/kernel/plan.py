@@ -222,17 +222,6 @@ def _check_cycles(steps: tuple[PlanStep, ...], where: str) -> None:
 # ---- which steps can start -------------------------------------------------------------------
 
 
-def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Return the steps in layers: each step is one layer after the steps that it needs."""
-    depth: dict[str, int] = {}
-    for step in _in_order(plan):
-        depth[step.name] = max((depth[need] + 1 for need in step.needs), default=0)
-    layers: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
-    for step in plan.steps:
-        layers[depth[step.name]].append(step.name)
-    return tuple(tuple(layer) for layer in layers)
-
-
 def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
     """Return the steps that may start now, in the order of the document."""
     lost = unreachable(plan, states)
@@ -241,17 +230,6 @@ def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
         for step in plan.steps
         if step.name not in lost and _not_started(step, states) and not _open(step, states, lost)
     )
-
-
-def waiting(plan: Plan, states: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the steps that may not start yet, each with the steps that it waits for."""
-    lost = unreachable(plan, states)
-    return {
-        step.name: still
-        for step in plan.steps
-        if step.name not in lost and _not_started(step, states)
-        if (still := _open(step, states, lost))
-    }
 
 
 def unreachable(plan: Plan, states: Mapping[str, str]) -> dict[str, str]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from detent.kernel.lifecycle import Row
+from detent.kernel.lifecycle import Row, closure
 from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
 from detent.kernel.lifecycle_lint.outcome import applies_in, state_after
 from detent.kernel.lifecycle_lint.phases import COMMANDED
-from detent.kernel.lifecycle_lint.state_graph import closure
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Predicate, Rule, TaskLifecycle
 
