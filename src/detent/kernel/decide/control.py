@@ -151,7 +151,7 @@ def cancel_job(draft: Draft, command: c.CancelJob) -> str:
     if task is not None:
         _can_be_cancelled(draft, task)
         return cancellation.cancel(draft, task, command.reason)
-    if job.state in ENDED_JOB:
+    if (job.state, e.JobCancelled.name) not in JOB.move:
         message = f"Job {job.id} cannot be cancelled: it is {job.state}."
         raise JOB.illegal(job.state, e.JobCancelled.name, message=message)
     return cancellation.cancel_job(draft, job, command.reason)
