@@ -56,7 +56,7 @@ ROW = {
     "to": "the state after it",
     "who": "who sends it: "
     + ", ".join(f"`{each}`" for each in document.SENDERS)
-    + ", or `person:NAME`",
+    + ", or `person:NAME` for an event of your own",
     "why": "why, for people",
     "extension": "whether the diagram shows the row dashed",
 }

@@ -51,10 +51,10 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
         )
     fields = (*NUMBERS, *OF_PROJECTS, COST_USD) if name.startswith(PROJECT) else tuple(NUMBERS)
     row = document_fields.table(given, where, (*fields, "paused"))
-    if not isinstance(row.get("paused", False), bool):
-        raise document_fields.wrong(f"{where}.paused", "true or false", row["paused"])
     numbers = {field: value for field, value in row.items() if field != "paused"}
-    paused = {"paused": row["paused"]} if "paused" in row else {}
+    paused = {}
+    if "paused" in row:
+        paused["paused"] = document_fields.flag(row["paused"], f"{where}.paused")
     return {**numbers_from(numbers, f"{where}."), **paused}
 
 

@@ -115,7 +115,7 @@ def _cron(schedule: Schedule, after: int) -> Iterator[int]:
     except CronSimError as error:
         wanted = f"must be a valid cron expression ({str(error).lower()})"
         raise _wrong("cron", schedule.cron, (), wanted) from None
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a directory
         wanted = "must be an IANA name such as Europe/Berlin"
         raise _wrong("timezone", schedule.timezone, (), wanted) from None
     for moment in moments:

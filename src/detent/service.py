@@ -4,7 +4,6 @@ Every other module gets what it needs as arguments.
 """
 
 import gc
-import logging
 import os
 import signal
 import socket
@@ -36,11 +35,11 @@ from detent.keeper import (
     scheduler,
     state_file,
     timers,
-    unblocker,
 )
 from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import RunDirectorySweeper
 from detent.keeper.state_timers import StateTimers
+from detent.keeper.unblocker import Unblocker
 from detent.operations import OPERATIONS, project_quotas
 from detent.operations.context import Core
 from detent.operations.lifecycles import save_lifecycles
@@ -51,8 +50,6 @@ from detent.optional_package import optional_package
 from detent.settings import Settings
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
-
-log = logging.getLogger("detent")
 
 #: How long a starting process waits for its database.
 WAIT_FOR_STORE_S = 300.0
@@ -206,7 +203,7 @@ def duties(settings: Settings) -> list[Duty]:
             max_ms=chain_blocks.MAX_PAUSE_MS,
         ),
         Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
-        Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
+        Duty("unblock", settings.keeper_blocked_ms, Unblocker().run),
         Duty("state-timers", settings.keeper_interval_ms, StateTimers().run),
         Duty("schedules", settings.keeper_interval_ms, scheduler.run),
         Duty("retention", 60_000, retention_sweep.run),

@@ -133,9 +133,11 @@ def _read_text(text: str, default: Any, where: str) -> Any:
             raise Misconfigured(f"{where} must be true or false, not {text!r}.", setting=where)
         return text.lower() in ("true", "1", "yes")
     if isinstance(default, int):
-        if not text.lstrip("-").isdigit():
-            raise Misconfigured(f"{where} must be an integer, not {text!r}.", setting=where)
-        return int(text)
+        try:
+            return int(text)
+        except ValueError:
+            message = f"{where} must be an integer, not {text!r:.80}."
+            raise Misconfigured(message, setting=where) from None
     if isinstance(default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
@@ -144,6 +146,10 @@ def _read_text(text: str, default: Any, where: str) -> Any:
 def _checked(value: Any, default: Any, where: str) -> Any:
     """A value from the file, which must have the default's type."""
     if isinstance(default, tuple) and isinstance(value, list):
+        for each in value:
+            if not isinstance(each, str):
+                message = f"{where} must be a list of strings, and {each!r:.80} is no string."
+                raise Misconfigured(message, setting=where)
         return tuple(value)
     if type(value) is not type(default):
         wanted = TYPE_NAMES[type(default)]

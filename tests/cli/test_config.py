@@ -51,6 +51,23 @@ def test_secrets_are_hidden(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
 # ---- what goes wrong -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("text", ["--5", "\u00b2", "five", ""])
+def test_a_variable_that_is_no_number_is_one_message(
+    run: Run, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", text)
+    done = run("config", "show", code=7)
+    assert f"DETENT_GATEWAY_PORT must be an integer, not {text!r}." in done.stderr
+
+
+def test_a_list_of_the_file_with_another_value_than_text_is_one_message(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "detent.toml").write_text("[gateway]\nhosts = [7]\n")
+    done = run("config", "show", code=7)
+    assert "gateway.hosts must be a list of strings, and 7 is no string." in done.stderr
+
+
 def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
     tmp_path: Path,
 ) -> None:

@@ -1,9 +1,12 @@
-"""`Engine.transaction` notifies waiters after a commit that appended events, or when asked to."""
+"""Transactions of the engine: who is notified after them, and what an unexpected error becomes.
+
+`Engine.transaction` notifies waiters after a commit that appended events, or when asked to.
+"""
 
 import pytest
 
 from detent.engine import CommandRequest, Engine, batch
-from detent.errors import Refused
+from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
 from detent.store.port import WriteTransaction
@@ -66,3 +69,17 @@ def test_a_transaction_that_fails_notifies_no_waiter(store: CountingStore) -> No
     assert store.notified == 0
     engine.transaction(submit)  # the engine is free again
     assert store.notified == 1
+
+
+def test_an_unexpected_error_is_logged_with_its_traceback(
+    store: CountingStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*given: object) -> object:
+        raise KeyError("job")
+
+    monkeypatch.setattr(batch, "run", broken)
+    with pytest.raises(Unavailable, match="KeyError: 'job'"):
+        Engine(store).do(c.SubmitJob("job", "here", "dig"), ACTOR)
+    (logged,) = caplog.records
+    assert logged.getMessage() == "SubmitJob failed unexpectedly"
+    assert logged.exc_info is not None

@@ -11,6 +11,7 @@ from detent.engine.claims import ClaimRequest
 from detent.errors import NotFound
 from detent.keeper import retention_sweep, state_file, timers, unblocker
 from detent.keeper.keeper import Duty, Keeper, _pause_us
+from detent.keeper.unblocker import Unblocker
 from detent.kernel import commands as c
 from detent.operations import store_time
 from detent.operations.context import Core
@@ -164,9 +165,28 @@ def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) 
     grant = claim(core)
     core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), PERSON)
     assert task_state(core, "t") == "blocked"
-    assert unblocker.run(core) == 0
+    keeper = Unblocker()
+    assert keeper.run(core) == 0
     clock.advance(seconds=31)
-    assert unblocker.run(core) == 1
+    assert keeper.run(core) == 1
+    assert task_state(core, "t") == "todo"
+
+
+def test_tasks_that_stay_blocked_do_not_keep_others_from_being_unblocked(
+    core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unblocker, "MAX_ROWS", 2)
+    submit(core, "open")
+    for number in range(4):
+        submit(core, f"waits-{number}", depends_on=("open",))
+    clock.advance(seconds=1)
+    submit(core, "t", priority="P0")
+    core.engine.do(c.CancelTask("open"), PERSON)
+    grant = claim(core)
+    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), PERSON)
+    clock.advance(seconds=31)
+    keeper = Unblocker()
+    assert [keeper.run(core) for _ in range(4)] == [0, 0, 1, 0]
     assert task_state(core, "t") == "todo"
 
 

@@ -79,6 +79,7 @@ def test_a_time_that_is_fired_in_time_is_not_missed() -> None:
         ({"intent": "x", "cron": "* * * * *", "every_s": 5}, "cron"),
         ({"intent": "x", "cron": "61 * * * *"}, "cron"),
         ({"intent": "x", "cron": "* * * * *", "timezone": "Mars/Olympus"}, "timezone"),
+        ({"intent": "x", "cron": "* * * * *", "timezone": "Europe"}, "timezone"),
         ({"intent": "x", "every_s": 0}, "every_s"),
         ({"intent": "x", "every_s": 5, "overlap": "perhaps"}, "overlap"),
         ({"intent": "x", "every_s": 5, "missed": "perhaps"}, "missed"),

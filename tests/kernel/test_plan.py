@@ -18,10 +18,8 @@ from detent.kernel.plan import (
     carry_over,
     finished,
     frontier,
-    levels,
     unreachable,
     validate,
-    waiting,
 )
 
 
@@ -163,7 +161,7 @@ def test_a_wrong_plan_names_the_field(document: object, field: str) -> None:
 
 def test_a_thousand_steps_are_allowed() -> None:
     rows = [{"name": f"s{n}", "needs": [f"s{n - 1}"] if n else []} for n in range(1_000)]
-    assert len(levels(validate({"steps": rows}))) == 1_000
+    assert len(validate({"steps": rows}).steps) == 1_000
 
 
 def test_an_unknown_need_is_answered_with_the_steps() -> None:
@@ -199,35 +197,22 @@ def test_a_cycle_is_named_by_its_path(needs: dict[str, str], paths: set[str]) ->
     assert f": {caught.value.given}." in caught.value.message
 
 
-# ---- asking -----------------------------------------------------------------------------------
-
-
-def test_levels_are_as_early_as_possible() -> None:
-    assert levels(DIAMOND) == (("top",), ("left", "right"), ("bottom",))
-    late = plan_of(end="long short", long="first", first="", short="")
-    assert levels(late) == (("first", "short"), ("long",), ("end",))
+# ---- which steps can start --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("states", "ready", "waits"),
+    ("states", "ready"),
     [
-        (
-            {},
-            ("top",),
-            {"left": ("top",), "right": ("top",), "bottom": ("left", "right")},
-        ),
-        ({"top": "running"}, (), {"left": ("top",), "right": ("top",)}),
-        ({"top": "succeeded"}, ("left", "right"), {"bottom": ("left", "right")}),
-        ({"top": "succeeded", "left": "waiting_deps"}, ("left", "right"), {}),
-        ({"top": "succeeded", "left": "succeeded"}, ("right",), {"bottom": ("right",)}),
-        ({"top": "succeeded", "left": "retrying", "right": "needs_user"}, (), {}),
+        ({}, ("top",)),
+        ({"top": "running"}, ()),
+        ({"top": "succeeded"}, ("left", "right")),
+        ({"top": "succeeded", "left": "waiting_deps"}, ("left", "right")),
+        ({"top": "succeeded", "left": "succeeded"}, ("right",)),
+        ({"top": "succeeded", "left": "retrying", "right": "needs_user"}, ()),
     ],
 )
-def test_what_may_start_and_what_waits(
-    states: Mapping[str, str], ready: tuple[str, ...], waits: Mapping[str, tuple[str, ...]]
-) -> None:
+def test_what_may_start(states: Mapping[str, str], ready: tuple[str, ...]) -> None:
     assert frontier(DIAMOND, states) == ready
-    assert waits.items() <= waiting(DIAMOND, states).items()
 
 
 def test_a_failure_throws_away_neither_siblings_nor_their_results() -> None:
@@ -245,7 +230,7 @@ def test_the_cause_of_what_is_unreachable_is_the_step_that_failed() -> None:
 
 def test_all_done_also_runs_after_failures_and_after_what_they_made_unreachable() -> None:
     assert frontier(WITH_REPORT, {"build": "failed"}) == ("report",)
-    assert waiting(WITH_REPORT, {"build": "running"})["report"] == ("ship",)
+    assert frontier(WITH_REPORT, {"build": "running"}) == ()
     reported = {"build": "failed", "report": "succeeded"}
     assert finished(WITH_REPORT, {"build": "failed"}) is None
     assert finished(WITH_REPORT, reported) is PlanEnd.FAILED
@@ -328,15 +313,6 @@ def test_nothing_starts_before_what_it_needs_is_done(plan: Plan, states: dict[st
                 assert states.get(need) in ("succeeded", "failed") or need in lost
 
 
-@given(acyclic(), states_of_steps)
-def test_each_step_that_has_not_started_is_ready_waiting_or_unreachable(
-    plan: Plan, states: dict[str, str]
-) -> None:
-    sorted_out = [*frontier(plan, states), *waiting(plan, states), *unreachable(plan, states)]
-    idle = [s.name for s in plan.steps if states.get(s.name, "pending") in STEP.state_names[:2]]
-    assert sorted(sorted_out) == sorted(idle)
-
-
 @given(acyclic(), st.data())
 def test_frontier_steps_in_any_order_finish_every_plan(plan: Plan, data: st.DataObject) -> None:
     states: dict[str, str] = {}
@@ -355,17 +331,7 @@ def test_frontier_steps_in_any_order_finish_every_plan(plan: Plan, data: st.Data
         assert (finished(plan, states) is None) == bool(running or frontier(plan, states))
     failed = "failed" in states.values()
     assert finished(plan, states) is (PlanEnd.FAILED if failed else PlanEnd.COMPLETED)
-    assert waiting(plan, states) == {}
     assert set(states) | set(unreachable(plan, states)) == {step.name for step in plan.steps}
-
-
-@given(acyclic())
-def test_levels_hold_each_step_once_and_after_its_needs(plan: Plan) -> None:
-    depth = {name: n for n, layer in enumerate(levels(plan)) for name in layer}
-    assert sorted(name for layer in levels(plan) for name in layer) == sorted(depth)
-    for step in plan.steps:
-        expected = max((depth[need] + 1 for need in step.needs), default=0)
-        assert depth[step.name] == expected
 
 
 @given(

@@ -163,3 +163,26 @@ def test_the_settings_of_one_project_do_not_change_lifecycles(detent: Operations
         with pytest.raises(DetentError) as caught:
             detent.call(name, caller=caller, **given)
         assert caught.value.code == "forbidden"
+
+
+# ---- subtasks of a task that is cancelled ----------------------------------------------------
+
+
+def test_a_timer_that_cancels_a_task_cancels_its_subtasks(detent: OperationsClient) -> None:
+    draft = detent.submit(lifecycle="delivery", run=False)
+    subtask = detent.submit(lifecycle="delivery", parent_id=draft)
+    detent.clock.advance(seconds=2)
+    StateTimers().run(detent.core)
+    assert detent.state(draft) == detent.state(subtask) == "cancelled"
+
+
+def test_a_rule_that_cancels_a_task_cancels_its_subtasks(detent: OperationsClient) -> None:
+    when = '[[rules]]\nwhen = "job_failed"\nthen = ["task_blocked"]'
+    assert when in TEXT
+    cancels = "version = 2\n" + TEXT.replace(when, when.replace("task_blocked", "task_cancelled"))
+    detent.call("install_lifecycle", document=cancels)
+    task = detent.submit(lifecycle="delivery")
+    held = detent.claim()
+    subtask = detent.submit(lifecycle="delivery", parent_id=task)
+    detent.fail(held, "needs_user")
+    assert detent.state(task) == detent.state(subtask) == "cancelled"

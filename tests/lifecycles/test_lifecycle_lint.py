@@ -91,6 +91,11 @@ DEFECTS = [
         ),
     ),
     ("no-sender", "rows[9].who", RELEASE + row("building", "task_completed", "released", "worker")),
+    (
+        "named-sender",
+        "rows[9].who",
+        RELEASE + row("approval", "task_accepted", "released", "person:chief"),
+    ),
     ("rule-event", "rules[1].then", changed(('then = ["task_ready"]', 'then = ["task_accepted"]'))),
     ("rule-event", "rules[1].then", changed(('then = ["task_ready"]', 'then = ["task_moon"]'))),
     (

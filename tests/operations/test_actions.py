@@ -200,3 +200,92 @@ def allowed(build: Scene, lifecycle: str, verb: str) -> bool:
         assert client.head() == before, "refused, and yet something was stored"
         return False
     return True
+
+
+# ---- what a refusal says ---------------------------------------------------------------------
+
+
+def refusal(client: OperationsClient, operation: str, task_id: str, **more: Any) -> Refused:
+    with pytest.raises(Refused) as caught:
+        client.call(operation, task_id=task_id, **more)
+    return caught.value
+
+
+@pytest.mark.parametrize("verdict", ["accept", "cancel"])
+def test_a_refusal_after_a_verdict_says_whose_it_was_and_when(verdict: str) -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call(*VERBS[verdict][:1], task_id=task_id)
+    done = {"accept": "accepted", "cancel": "cancelled"}
+    for later, word in {**done, "reject": "rejected"}.items():
+        late = refusal(client, VERBS[later][0], task_id)
+        assert late.message == (
+            f"Task {task_id} cannot be {word}: it was {done[verdict]} by owner at "
+            "2030-01-01T12:00:00.000Z."
+        )
+        assert (late.code, late.legal) == ("illegal_transition", ())
+        assert f"`detent delete {task_id}`" in late.hint
+
+
+def test_a_refusal_before_a_verdict_says_the_state_and_what_is_possible() -> None:
+    client = OperationsClient()
+    task_id = queued(client, "review")
+    early = refusal(client, "accept_task", task_id)
+    assert early.message == f"Task {task_id} cannot be accepted: it is queued."
+    assert early.hint == f"Task {task_id} is queued. Possible now: `detent cancel {task_id}`."
+
+
+def test_a_second_verdict_of_a_rejected_task_names_the_rejection() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("reject_task", task_id=task_id)
+    late = refusal(client, "accept_task", task_id)
+    assert late.message.startswith(f"Task {task_id} cannot be accepted: it was rejected by owner ")
+
+
+# ---- events instead of actions ---------------------------------------------------------------
+
+
+def test_an_event_is_sent_in_any_letter_case() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("send_event", task_id=task_id, event="Task_Accepted")
+    assert client.state(task_id) == "completed"
+
+
+def test_an_event_for_an_older_version_of_the_task_is_refused() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    version = client.task(task_id)["version"]
+    client.call("edit_task", task_id=task_id, title="new")
+    event: dict[str, Any] = {"event": "task_cancelled", "seen": version}
+    assert refusal(client, "send_event", task_id, **event).code == "version_conflict"
+
+
+def test_a_cancel_that_is_sent_as_an_event_reaches_the_subtasks() -> None:
+    client = OperationsClient()
+    task_id = waiting_for_subtasks(client, "review")
+    (subtask,) = client.call("subtasks", task_id=task_id)["items"]
+    assert client.state(subtask["id"]) == "queued"
+    client.call("send_event", task_id=task_id, event="task_cancelled")
+    assert client.state(task_id) == client.state(subtask["id"]) == "cancelled"
+
+
+def test_a_retry_by_the_job_is_refused_while_a_dependency_has_failed() -> None:
+    client = OperationsClient()
+    task_id = behind_a_failure(client, "review")
+    with pytest.raises(Refused) as caught:
+        client.call("retry_job", job_id=f"{task_id}-j1")
+    assert caught.value.code == "dependency_failed"
+    assert client.state(task_id) == "failed"
+
+
+def test_the_tombstone_counts_the_runs_of_all_jobs() -> None:
+    client = OperationsClient()
+    task_id = finished(client, "review")
+    client.call("reject_task", task_id=task_id, run=True)
+    client.complete()
+    client.call("delete_task", task_id=task_id)
+    last = client.call("list_events", after=client.head() - 1)["events"][-1]
+    assert last["name"] == "task_deleted"
+    assert (last["data"]["jobs"], last["data"]["runs"]) == (2, 2)

@@ -293,3 +293,28 @@ def test_the_policy_ask_blocks_until_the_budget_is_raised(client: OperationsClie
     client.call("edit_task", task_id=made, max_budget_usd="5")
     assert client.state(made) == "queued"
     assert client.claim().task is not None
+
+
+def test_a_retry_with_a_higher_budget_continues_the_subtasks_too(client: OperationsClient) -> None:
+    parent = client.submit(intent="asks")
+    held = client.claim()
+    subtask = client.submit(parent_id=parent)
+    spender = client.claim()
+    client.charge(spender, 3)
+    for each in (spender, held):
+        client.suspend("budget", each, detail={"exceeded": True})
+    blocked = [client.task(each)["blocked_by"] for each in (parent, subtask)]
+    assert blocked == ["budget", "budget"]
+    client.call("retry_task", task_id=parent, max_budget_usd=10)
+    assert (client.state(parent), client.state(subtask)) == ("queued", "queued")
+
+
+def test_a_manual_run_without_money_is_refused(client: OperationsClient) -> None:
+    parent = client.submit(max_budget_usd=1)
+    held = client.claim()
+    subtask = client.submit(parent_id=parent)
+    client.charge(held, 2)
+    with pytest.raises(Refused) as refused:
+        client.call("begin_run", job_id=f"{subtask}-j1")
+    assert refused.value.code == "budget_spent"
+    assert client.task(subtask)["blocked_by"] == "budget"

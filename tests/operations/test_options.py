@@ -158,6 +158,14 @@ def test_a_payload_must_have_the_fields_of_the_key(payload: Any) -> None:
     assert refused.value.field == "payload.customer"
 
 
+def test_a_payload_that_does_not_fit_the_format_of_the_key_is_refused() -> None:
+    client = OperationsClient({"build": {"concurrency_key": "customer-{customer:03d}"}})
+    client.submit(payload={"customer": 7})
+    with pytest.raises(Invalid) as refused:
+        client.submit(payload={"customer": "seven"})
+    assert refused.value.field == "concurrency_key"
+
+
 @pytest.mark.parametrize("template", ["{a.b}", "{0}", "{", "{a[0]}", "{}"])
 def test_a_template_names_plain_fields(template: str) -> None:
     with pytest.raises(Invalid):

@@ -6,19 +6,22 @@ from contextlib import suppress
 
 from detent import feed
 from detent.errors import Unavailable
-from detent.keeper import scheduler, timers, unblocker
+from detent.keeper import scheduler, timers
 from detent.keeper.keeper import Duty, Keeper
+from detent.keeper.unblocker import Unblocker
 from detent.store.types import LoggedEvent
 from verification.simulation.virtual_process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
 logging.getLogger("detent").addHandler(logging.NullHandler())
 
-DUTIES = (
-    Duty("due", 500, timers.run),
-    Duty("unblock", 2_000, unblocker.run),
-    Duty("schedules", 500, scheduler.run),
-)
+
+def duties() -> Sequence[Duty]:
+    return (
+        Duty("due", 500, timers.run),
+        Duty("unblock", 2_000, Unblocker().run),
+        Duty("schedules", 500, scheduler.run),
+    )
 
 
 class VirtualKeeper:
@@ -30,7 +33,7 @@ class VirtualKeeper:
         self.process = process
 
     def life(self) -> Generator[None]:
-        keeper = Keeper(self.process.core, self.process.name, DUTIES)
+        keeper = Keeper(self.process.core, self.process.name, duties())
         while True:
             self.process.store.begin()
             with suppress(Unavailable):

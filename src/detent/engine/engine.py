@@ -4,6 +4,7 @@ A caller that finds the engine idle runs the next batch on its own thread. Comma
 during a transaction are executed in the next one. The engine never waits to fill a batch.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -36,6 +37,8 @@ MAX_TRIES = 3
 CREATING = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 
 T = TypeVar("T")
+
+log = logging.getLogger("detent.engine")
 
 
 class PendingResults:
@@ -298,7 +301,10 @@ class Engine:
 
 
 def refusal_of(error: Exception, request: CommandRequest) -> DetentError:
-    """Return the error for the caller: a refusal as it is, any other error as `Unavailable`."""
+    """Return the error for the caller: a refusal as it is, any other error as `Unavailable`.
+
+    The log of the program has the traceback of the other error.
+    """
     code = CREATING.get(type(request.command))
     # A new child changes its parent too, where another process can cause the conflict.
     names = ("parent_id", "parent_job_id")
@@ -311,7 +317,10 @@ def refusal_of(error: Exception, request: CommandRequest) -> DetentError:
             code=code,
             details={"deleted": True},
         )
-    return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)
+    if isinstance(error, DetentError):
+        return error
+    log.error("%s failed unexpectedly", type(request.command).__name__, exc_info=error)
+    return Unavailable(f"{type(error).__name__}: {error}", retry_after_s=1)
 
 
 # ---- turns -------------------------------------------------------------------------------------

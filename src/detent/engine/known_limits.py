@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from detent.engine.project_usage import quotas
+from detent.engine.project_usage import PROJECT, quotas
 from detent.kernel.fair_shares import Shares
 from detent.store.port import ReadTransaction
-
-PROJECT = "project:"
 
 
 class KnownLimits(NamedTuple):

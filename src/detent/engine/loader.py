@@ -13,11 +13,12 @@ from detent.kernel.commands.review_commands import (
     RequestChanges,
     ResolveComment,
 )
+from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.projections import COMMENT_PROJECTIONS
 from detent.kernel.retention import Ending
-from detent.kernel.task_lifecycle import state_names
+from detent.kernel.task_lifecycle import Trigger, state_names
 from detent.kernel.variants import VARIANTS
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
@@ -41,7 +42,7 @@ STARTS_RUNS = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan, c.Reser
 #: Commands that may change everything below their task or job.
 DEEP = (
     *(c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob),
-    *(c.DismissSubtask, c.ChooseVariant),
+    *(c.DismissSubtask, c.ChooseVariant, c.FireTimer),
 )
 #: The maximum number of running jobs of a tree that are loaded for their reservations.
 MAX_RUNNING = 10_000
@@ -66,7 +67,8 @@ class LoadRequest:
         #: Runs that are named, live or ended.
         self.runs: set[str] = set()
         self.budgets = not kinds.isdisjoint(STARTS_RUNS)
-        #: Tasks to queue again, whose dependencies matter; answered tasks, by the wait's name.
+        #: Tasks (or their jobs) to queue again, whose dependencies matter; answered tasks, by the
+        #: name of the wait.
         self.queued_again: set[str] = set()
         self.answered_tasks: dict[str, str] = {}
         #: Tasks and jobs whose question is answered: it may be which of their variants to choose.
@@ -75,6 +77,8 @@ class LoadRequest:
         self.answered_jobs: set[str] = set()
         #: Tasks whose comments are read.
         self.commented: set[str] = set()
+        #: Whether tasks are deleted, of which the runs of all jobs are counted.
+        self.deletes = c.DeleteTask in kinds
         #: Whether pauses or limits may change.
         self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         #: Whether runs are charged, which is counted for their projects.
@@ -107,6 +111,8 @@ class LoadRequest:
             self.commented.add(command.task_id)
         if isinstance(command, AddComments) and command.check_id is not None:
             self.jobs.add(command.check_id)
+        if isinstance(command, DEEP) or _changes_budget(command) or _sends_cancel(command):
+            self._add_tree(command)
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
@@ -115,14 +121,14 @@ class LoadRequest:
             self.jobs.add(command.source)
         elif isinstance(command, c.SubmitJob):
             self.jobs.update(filter(None, (command.parent_job_id,)))
-        elif isinstance(command, DEEP) or _changes_budget(command):
-            self._add_tree(command)
         elif isinstance(command, c.QueueTask | c.RetryTask | c.ResumeTask | c.UnblockTask):
             self.queued_again.add(command.task_id)
         elif isinstance(command, c.AnswerTask | c.AnswerJob):
             self._add_answer(command)
-        elif isinstance(command, c.SendEvent | RequestChanges):
+        elif isinstance(command, c.SendEvent | RequestChanges | c.FireTimer):
             self.queued_again.add(command.task_id)
+        elif isinstance(command, c.RetryJob):
+            self.queued_again.add(command.job_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
 
@@ -161,7 +167,11 @@ class LoadRequest:
 
 
 def _changes_budget(command: c.Command) -> bool:
-    return isinstance(command, c.EditTask) and command.budget is not None
+    return isinstance(command, c.EditTask | c.RetryTask) and command.budget is not None
+
+
+def _sends_cancel(command: c.Command) -> bool:
+    return isinstance(command, c.SendEvent) and command.event == e.TaskCancelled.name
 
 
 def load_limits(tx: WriteTransaction, world: World) -> None:
@@ -201,7 +211,7 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     )
     _load_tasks(tx, world, _dependencies(world, request))
     request.checkpoints.update(_answered_waits(world, request))
-    request.deep_tasks.update(_choices(world, request))
+    request.deep_tasks.update(_choices(world, request), _cancelled_by_rules(world))
     if request.deep_tasks or request.deep_jobs:
         _load_trees(tx, world, request)
     if request.related and world.tasks:
@@ -209,6 +219,8 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
     if request.budgets:
         load_spenders(tx, world)
     _load_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
+    if request.deletes:
+        _load_jobs(tx, world, _earlier_jobs(world))
     _load_parts(tx, world, request)
     _load_failed_subtasks(tx, world)
     for task in _known_tasks(world, request.commented):
@@ -218,8 +230,12 @@ def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) 
 
 def _dependencies(world: World, request: LoadRequest) -> set[str]:
     """Return the open dependencies of the tasks that are queued again."""
-    waiting = [task for task in _known_tasks(world, request.queued_again) if task.open_dependencies]
-    return {each for task in waiting for each in task.depends_on}
+    return {
+        each
+        for task in world.tasks.values()
+        if task.open_dependencies and not request.queued_again.isdisjoint({task.id, task.job_id})
+        for each in task.depends_on
+    }
 
 
 def _answered_waits(world: World, request: LoadRequest) -> set[tuple[str, str]]:
@@ -237,6 +253,25 @@ def _choices(world: World, request: LoadRequest) -> set[str]:
         for task in world.tasks.values()
         if VARIANTS in task.options and not request.answered.isdisjoint({task.id, task.job_id})
     }
+
+
+def _cancelled_by_rules(world: World) -> set[str]:
+    """Return the tasks with subtasks that the end of their job may cancel, by their lifecycle."""
+    return {
+        task.id
+        for task in world.tasks.values()
+        if task.open_subtasks > 0
+        and any(
+            e.TaskCancelled.name in rule.then
+            for when in (Trigger.JOB_COMPLETED, Trigger.JOB_FAILED)
+            for rule in world.lifecycle(task).by_trigger[when]
+        )
+    }
+
+
+def _earlier_jobs(world: World) -> set[str]:
+    tasks = [task for task in world.tasks.values() if task.jobs > 1]
+    return {each for task in tasks for each in jobs_of_task(task.id, task.jobs - 1)}
 
 
 def _known_tasks(world: World, ids: Iterable[str]) -> list[Task]:

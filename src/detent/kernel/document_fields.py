@@ -75,7 +75,7 @@ def wrong(where: str, wanted: str, given: object, allowed: Iterable[str] = ()) -
     """Return the error that names the field, what it must be, and the given value, shortened."""
     try:
         shown = repr(given)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, a bottomless list
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a very deep list
         shown = "something too large to print"
     if len(shown) > 80:
         shown = f"{shown[:77]}..."

@@ -38,6 +38,12 @@ class Row:
     extension: bool = False
     reopens: bool = False
 
+    @property
+    def people(self) -> list[str]:
+        """Return the people who may send its event: `person` for all, or `person:NAME`."""
+        senders = self.who.split(", ")
+        return [each for each in senders if each == "person" or each.startswith("person:")]
+
 
 def rows_from(
     sources: Iterable[str], event: str, target: str, who: str, why: str, *, extension: bool = False
@@ -152,8 +158,14 @@ class Lifecycle:
             raise self.illegal(state, known, position)
         return target
 
-    def illegal(self, state: str | None, event: str, position: int | None = None) -> Refused:
-        """Return the refusal of an event, which names the legal events."""
+    def illegal(
+        self,
+        state: str | None,
+        event: str,
+        position: int | None = None,
+        message: str | None = None,
+    ) -> Refused:
+        """Return the refusal of an event, with the legal events; `message` has words of its own."""
         legal = self.legal(state)
         place = "" if position is None else f" at position {position}"
         origin = "before creation" if state is None else f"in state {state}"
@@ -161,8 +173,9 @@ class Lifecycle:
         details: dict[str, object] = {"lifecycle": self.name, "state": state, "event": event}
         if position is not None:
             details["position"] = position
+        by_table = f"{event}{place} is not legal {origin} of the {self.name} lifecycle. {allowed}"
         return Refused(
-            f"{event}{place} is not legal {origin} of the {self.name} lifecycle. {allowed}",
+            message or by_table,
             code="illegal_transition",
             legal=legal,
             details=details,
@@ -272,7 +285,7 @@ def _unreachable(lifecycle: Lifecycle) -> Iterator[str]:
     forward: dict[str | None, set[str | None]] = {}
     for row in lifecycle.rows:
         forward.setdefault(row.source, set()).add(row.target)
-    reached = _closure({None}, forward)
+    reached = closure({None}, forward)
     for name in lifecycle.state_names:
         if name not in reached:
             yield f"The state {name} cannot be reached."
@@ -282,7 +295,7 @@ def _traps(lifecycle: Lifecycle) -> Iterator[str]:
     backward: dict[str | None, set[str | None]] = {}
     for row in lifecycle.rows:
         backward.setdefault(row.target, set()).add(row.source)
-    can_end = _closure(set(lifecycle.terminal), backward)
+    can_end = closure(set(lifecycle.terminal), backward)
     for name in lifecycle.state_names:
         if lifecycle.terminal and name not in can_end:
             yield f"No terminal state can be reached from {name}."
@@ -308,7 +321,7 @@ def _named(row: Row) -> str:
     return f"{row.source or '(creation)'} → {row.event} → {row.target}"
 
 
-def _closure(
+def closure(
     start: Iterable[str | None], edges: Mapping[str | None, set[str | None]]
 ) -> set[str | None]:
     """Return everything that can be reached from `start`, including itself."""

@@ -250,10 +250,7 @@ def _text(given: object, where: str) -> str:
 
 
 def _flag(row: Mapping[str, object], key: str, where: str) -> bool:
-    given = row.get(key, False)
-    if not isinstance(given, bool):
-        raise fields.wrong(f"{where}.{key}", "true or false", given)
-    return given
+    return fields.flag(row.get(key, False), f"{where}.{key}")
 
 
 def _tables(document: Mapping[str, object], key: str) -> Mapping[str, Mapping[str, object]]:

@@ -22,7 +22,7 @@ LONGEST_NAME = 100
 LONGEST_TIME_MS = 365 * 24 * 3_600 * 1_000
 DEFAULT_MAX_RETRIES = 3
 
-SUCCEEDED = "succeeded"
+SUCCEEDED, FAILED = "succeeded", "failed"
 ENDED = frozenset(STEP.terminal)
 NOT_STARTED = frozenset({"pending", "waiting_deps"})
 
@@ -219,18 +219,7 @@ def _check_cycles(steps: tuple[PlanStep, ...], where: str) -> None:
         raise Invalid(message, field=f"{where}.steps", given=path) from None
 
 
-# ---- asking ----------------------------------------------------------------------------------
-
-
-def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Return the steps in layers: each step is one layer after the steps that it needs."""
-    depth: dict[str, int] = {}
-    for step in _in_order(plan):
-        depth[step.name] = max((depth[need] + 1 for need in step.needs), default=0)
-    layers: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
-    for step in plan.steps:
-        layers[depth[step.name]].append(step.name)
-    return tuple(tuple(layer) for layer in layers)
+# ---- which steps can start -------------------------------------------------------------------
 
 
 def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
@@ -243,25 +232,16 @@ def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def waiting(plan: Plan, states: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the steps that may not start yet, each with the steps that it waits for."""
-    lost = unreachable(plan, states)
-    return {
-        step.name: still
-        for step in plan.steps
-        if step.name not in lost and _not_started(step, states)
-        if (still := _open(step, states, lost))
-    }
-
-
 def unreachable(plan: Plan, states: Mapping[str, str]) -> dict[str, str]:
     """Return the steps that will never start because a step failed, each with that step."""
     cause: dict[str, str] = {}
+    if FAILED not in states.values():
+        return cause  # sorting a large plan takes most of the time of a decision
     for step in _in_order(plan):
         if not _not_started(step, states) or step.when is When.ALL_DONE:
             continue
         for need in step.needs:
-            if need in cause or states.get(need) == "failed":
+            if need in cause or states.get(need) == FAILED:
                 cause[step.name] = cause.get(need, need)
                 break
     return cause
@@ -272,7 +252,7 @@ def finished(plan: Plan, states: Mapping[str, str]) -> PlanEnd | None:
     lost = unreachable(plan, states)
     if any(step.name not in lost and states.get(step.name) not in ENDED for step in plan.steps):
         return None
-    failed = any(states.get(step.name) == "failed" for step in plan.steps)
+    failed = any(states.get(step.name) == FAILED for step in plan.steps)
     return PlanEnd.FAILED if failed else PlanEnd.COMPLETED
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Step
 from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, is_whole_job, validate
@@ -95,7 +96,7 @@ def end_empty_plan(draft: Draft, record: e.Record) -> None:
     job = draft.job(record.stream)
     task = draft.task_of(job)
     if task is not None and draft.may(task, e.TaskStarted):
-        draft.emit(task.id, e.TaskStarted(f"{job.id}-r{job.runs}"))  # its last run so far
+        draft.emit(task.id, e.TaskStarted(run_of_job(job.id, job.runs)))  # its last run so far
     end_plan(draft, record)
 
 

@@ -184,8 +184,8 @@ def _checkpoint_recorded(world: EntityStore, record: e.Record, event: e.Checkpoi
 
 def _effect_begun(world: EntityStore, record: e.Record, event: e.EffectBegun) -> None:
     assert record.subject is not None
-    outcome_of_wait = {"policy": event.policy}
-    begun = Checkpoint(record.stream, record.subject, "effect", False, outcome_of_wait, event.step)
+    policy = {"policy": event.policy}
+    begun = Checkpoint(record.stream, record.subject, "effect", False, policy, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, begun)
 
 

@@ -67,8 +67,7 @@ class Scenario:
             yield Action(f"person: {text}{self._of(task)}", command, PERSON, state.now, FAIR)
         for row in self.lifecycle.rows:
             if row.source == task.state and row.event not in TASK_EVENTS:
-                sender = next((each for each in row.who.split(", ") if _is_person(each)), None)
-                if sender is not None:
+                for sender in row.people[:1]:
                     sent = c.SendEvent(task.id, row.event)
                     text = f"{sender}: send {row.event}{self._of(task)}"
                     yield Action(text, sent, c.Actor(sender), state.now, FAIR)
@@ -103,7 +102,7 @@ class Scenario:
         rows = (
             row for row in self.lifecycle.rows if (row.source, row.event) == (task.state, event)
         )
-        return any(_is_person(each) for row in rows for each in row.who.split(", "))
+        return any(row.people for row in rows)
 
     def _is_unsettled_failure(self, world: World, task: Task) -> bool:
         if task.parent_id is None or task.id in world.tasks[task.parent_id].settled:
@@ -166,10 +165,6 @@ class Scenario:
 
     def _of(self, task: Task) -> str:
         return "" if len(self.setup) == 1 else f" of {task.id}"
-
-
-def _is_person(sender: str) -> bool:
-    return sender == "person" or sender.startswith("person:")
 
 
 def scenarios(lifecycle: TaskLifecycle) -> Iterator[Scenario]:

@@ -146,8 +146,7 @@ def _own(events: Iterable[str]) -> list[str]:
 
 def _by_people(row: Row) -> bool:
     """Whether a person may send it. Events that detent knows have commands of their own."""
-    people = any(each.partition(":")[0] == "person" for each in row.who.split(", "))
-    return people and row.event not in TASK_EVENTS
+    return bool(row.people) and row.event not in TASK_EVENTS
 
 
 def _pairs(lifecycle: TaskLifecycle) -> str:

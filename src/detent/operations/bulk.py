@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, NotFound
 from detent.kernel import commands as c
+from detent.kernel.lifecycle import normalise
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Result, Scope, operation
@@ -89,6 +90,7 @@ def send_event_to_many(
     seen: Mapping[str, int] | None = None,
 ) -> schemas.ActedOn:
     """Send tasks an event of their lifecycle. Each id has its own outcome."""
+    event = normalise(event)
     if event in OPERATED:
         caller.require(Scope.OPERATE)
     reviewed = seen or {}

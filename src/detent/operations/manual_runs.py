@@ -55,11 +55,19 @@ def begin_run(
             code="not_claimable",
         )
     worker = MANUAL_PREFIX + caller.name
-    grant: c.Grant = core.engine.do(c.ClaimJob(job_id, worker, secrets.token_hex(8)), caller.actor)
+    claim = c.ClaimJob(job_id, worker, secrets.token_hex(8))
+    grant: c.Grant | None = core.engine.do(claim, caller.actor)
+    if grant is None:
+        raise Refused(
+            f"Job {job_id} cannot start: the budget of its task, or of a task above it, is spent "
+            "or reserved for other runs. The job waits for money now.",
+            code="budget_spent",
+        )
+    held = (job_id, grant.fence)
 
     def prolong(tx: WriteTransaction) -> int:
         until = tx.now() + hold_s * S_US
-        tx.renew(worker, [(job_id, grant.fence)], until)
+        tx.renew(worker, [held], until)
         return until
 
     until = core.engine.transaction(prolong)

@@ -9,8 +9,11 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.commands.review_commands import ReviewedDiff
 from detent.kernel.decide.edit import EDITABLE
+from detent.kernel.decide.guards import DONE_TO_TASK
 from detent.kernel.entities import Task
+from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
+from detent.kernel.task_events import TASK_EVENTS
 from detent.operations import schemas, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
@@ -18,6 +21,9 @@ from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
 from detent.operations.tokens import NAME
 from detent.operations.why_reason import why_context
+from detent.store.codec import read_record
+from detent.store.log_walk import events_of
+from detent.store.port import ReadTransaction
 from detent.submission.command import digest
 from detent.submission.options import (
     check_checker,
@@ -29,6 +35,7 @@ from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.plan_checks import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
 from detent.submission.workspace_options import check_workspace
+from detent.views import utc
 
 
 def carry_out(
@@ -100,6 +107,8 @@ BY_STATE = frozenset(
 
 #: Events that have operations of their own with another scope than `send_event`.
 OPERATED = frozenset({"task_queued", "task_retried", "task_resumed", "task_cancelled"})
+#: Events that end a task or its round because a person or a checker has decided so.
+VERDICTS = frozenset({"task_accepted", "task_rejected", "task_cancelled"})
 
 
 def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refused) -> Refused:
@@ -109,11 +118,27 @@ def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refus
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
         found = why_reasons.legal_actions(why_context(core, view), task)
+        refusal = _after_verdict(view, task, refusal)
     refusal.details["actions"] = [each.to_schema() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
     possible = f"Possible now: {listed}." if found else "No action is possible now."
     refusal.hint = f"Task {task_id} is {_state(task)}. {possible}"
     return refusal
+
+
+def _after_verdict(view: ReadTransaction, task: Task, refusal: Refused) -> Refused:
+    """The refusal with the verdict that came first, if that was the task's last transition."""
+    done = DONE_TO_TASK.get(str(refusal.details.get("event")))
+    moves = [each for each in events_of(view, task.id) if each.name in TASK_EVENTS] if done else []
+    if not moves or moves[-1].name not in VERDICTS:
+        return refusal
+    last = moves[-1]
+    by = getattr(read_record(last).event, "by", None) or last.actor
+    verdict = f"it was {DONE_TO_TASK[last.name]} by {by} at {utc(last.at)}"
+    message = f"Task {task.id} cannot be {done}: {verdict}."
+    return Refused(
+        message, code=refusal.code, legal=refusal.legal, hint=refusal.hint, details=refusal.details
+    )
 
 
 def _state(task: Task) -> str:
@@ -184,6 +209,7 @@ def send_event(
     diff: str | None = None,
 ) -> schemas.Moved:
     """Send a task an event of its lifecycle."""
+    event = normalise(event)
     if event in OPERATED:
         caller.require(Scope.OPERATE)
 

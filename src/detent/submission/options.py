@@ -411,7 +411,11 @@ def fill_key_template(template: str, payload: Any) -> str:
                 given=value,
             )
         values[name] = value
-    return _name(template.format_map(values), "concurrency_key")
+    try:
+        key = template.format_map(values)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        raise _bad_template(template, f"it does not fit the payload ({error})") from None
+    return _name(key, "concurrency_key")
 
 
 def fields_of(template: str) -> list[str]:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 Schema = Mapping[str, Any]
 
-MISSING = "missing"
 #: JSON Schema's types in words.
 WORDS = {
     "string": "text",

@@ -180,6 +180,7 @@ def test_a_job_alone_that_does_not_run_is_cancelled_immediately(way: Way) -> Non
 def test_a_job_alone_that_has_ended_is_not_cancelled(way: Way, legal: list[str]) -> None:
     refusal = way().refused(c.CancelJob("J"))
     assert (refusal.code, refusal.details["legal"]) == ("illegal_transition", legal)
+    assert refusal.message.startswith("Job J cannot be cancelled: it is ")
 
 
 @pytest.mark.parametrize("reason", ["dependency", "worker_lost", "handed_back", "job_timeout"])

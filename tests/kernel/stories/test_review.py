@@ -101,6 +101,38 @@ def test_exactly_one_verdict_wins() -> None:
         assert s.refused(late).code == "illegal_transition"
 
 
+def test_a_refusal_says_what_cannot_be_done_and_why() -> None:
+    s = Story()
+    s.do(c.SubmitTask("T", "demo", "review", "build", "api"))
+    assert s.refused(c.AcceptTask("T")).message == "Task T cannot be accepted: it is pending."
+    assert s.refused(c.ResumeTask("T")).message == "Task T cannot be resumed: it is pending."
+    s.do(c.QueueTask("T"))
+    assert s.refused(c.QueueTask("T")).message == "Task T cannot be run: it is queued."
+    assert s.refused(c.UnblockTask("T")).message == "Task T cannot be unblocked: it is queued."
+    s.claim()
+    s.fail("network")
+    assert s.refused(c.RejectTask("T")).message == (
+        "Task T cannot be rejected: it is blocked (retry)."
+    )
+    s.do(c.CancelTask("T"))
+    assert s.refused(c.CancelTask("T")).message == "Task T cannot be cancelled: it is cancelled."
+    assert s.refused(c.CancelJob("T-j1")).message == "Task T cannot be cancelled: it is cancelled."
+    assert s.refused(c.RetryTask("T")).message == "Task T cannot be retried: it is cancelled."
+
+
+def test_a_verdict_after_another_one_is_not_a_version_conflict() -> None:
+    s = ready()
+    seen = s.world.versions["T"]
+    s.do(c.AcceptTask("T", seen=seen))
+    refusal = s.refused(c.AcceptTask("T", seen=seen))
+    assert refusal.message == "Task T cannot be accepted: it is completed."
+
+
+def test_a_board_task_that_is_not_blocked_cannot_be_retried() -> None:
+    s = running("board")
+    assert s.refused(c.RetryTask("T")).message == "Task T cannot be retried: it is doing."
+
+
 # ---- own work --------------------------------------------------------------------------------
 
 OWN_WORK: list[c.Command] = [

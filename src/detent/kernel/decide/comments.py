@@ -199,7 +199,7 @@ def _event_of_another_round(draft: Draft, task: Task) -> str:
     rows = [row for row in lifecycle.rows if row.source == task.state]
     counted = [row for row in rows if row.event in lifecycle.rounds.events]
     for row in counted:
-        if declared_events.people_of(row):
+        if row.people:
             return row.event
     raise Refused(
         f"Task {task.id} is {task.state}: in this state its lifecycle {lifecycle.id} has no event "

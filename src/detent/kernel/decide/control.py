@@ -9,6 +9,7 @@ from detent.kernel.decide.guards import (
     dependencies_allow,
     not_its_own,
     not_over_a_question,
+    possible,
     reason_is_gone,
     refusal,
     seen,
@@ -16,7 +17,8 @@ from detent.kernel.decide.guards import (
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
-from detent.kernel.predicates import has_failed, is_blocked, is_done, was_settled
+from detent.kernel.lifecycles.job import JOB
+from detent.kernel.predicates import ENDED_JOB, has_failed, is_blocked, is_done, was_settled
 from detent.kernel.transitions import cancellation, settlement, task_job
 
 # ---- running ---------------------------------------------------------------------------------
@@ -29,6 +31,7 @@ def queue_task(draft: Draft, command: c.QueueTask) -> None:
     if draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
+        possible(draft, task, e.TaskQueued)
         draft.emit(task.id, e.TaskQueued(job_of_task(task.id, task.jobs + 1)))
 
 
@@ -50,7 +53,8 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
         _again(draft, task)
     else:
         retried = "task_retried" in draft.lifecycle(task).events
-        raise refusal(draft, task, "task_retried" if retried else "task_unblocked")
+        event = e.TaskRetried.name if retried else e.TaskUnblocked.name
+        raise refusal(draft, task, event, "retried")
 
 
 def _again(draft: Draft, task: Task) -> None:
@@ -62,6 +66,7 @@ def resume_task(draft: Draft, command: c.ResumeTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "resume it")
     not_over_a_question(task)
+    possible(draft, task, e.TaskResumed)
     draft.emit(task.id, e.TaskResumed())
 
 
@@ -69,6 +74,7 @@ def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
     """Unblock a task because a person says that the reason is gone."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "unblock it")
+    possible(draft, task, e.TaskUnblocked)
     reason_is_gone(draft, task)
     task_job.unblock(draft, task)
 
@@ -126,8 +132,16 @@ def cancel_task(draft: Draft, command: c.CancelTask) -> str:
     """Cancel a task: return `cancelled`, or `requested` if its worker must stop first."""
     cancel_reason(command.reason)
     task = draft.task(command.task_id)
+    _can_be_cancelled(draft, task)
     seen(draft, task, command.seen)
     return cancellation.cancel(draft, task, command.reason)
+
+
+def _can_be_cancelled(draft: Draft, task: Task) -> None:
+    """Refuse a cancel that would change nothing. A live job can always be cancelled."""
+    job = draft.job_of(task)
+    if job is None or job.state in ENDED_JOB:
+        possible(draft, task, e.TaskCancelled)
 
 
 def cancel_job(draft: Draft, command: c.CancelJob) -> str:
@@ -135,5 +149,9 @@ def cancel_job(draft: Draft, command: c.CancelJob) -> str:
     job = draft.job(command.job_id)
     task = draft.task_of(job)
     if task is not None:
+        _can_be_cancelled(draft, task)
         return cancellation.cancel(draft, task, command.reason)
+    if (job.state, e.JobCancelled.name) not in JOB.move:
+        message = f"Job {job.id} cannot be cancelled: it is {job.state}."
+        raise JOB.illegal(job.state, e.JobCancelled.name, message=message)
     return cancellation.cancel_job(draft, job, command.reason)

@@ -38,12 +38,12 @@ def send_event(draft: Draft, command: c.SendEvent) -> str:
     """Send an event of the lifecycle; return the state of the task after it."""
     task = draft.task(command.task_id)
     row = _row(draft, task, command.event)
+    seen(draft, task, command.seen)
     if command.event in COMMANDS:
         COMMANDS[command.event](draft, command)
     else:
         not_its_own(draft, task, f"send it {command.event}")
         not_over_a_question(task)
-        seen(draft, task, command.seen)
         _may_send(draft, task, row)
         _rounds_left(draft, task, command.event)
         diff = same_diff(draft, task, command.diff)
@@ -66,24 +66,18 @@ def _row(draft: Draft, task: Task, event: str) -> Row:
     for row in lifecycle.rows:
         if (row.source, row.event) == (task.state, event):
             return row
-    lifecycle.next(task.state, event)  # refuses an event that is unknown
+    lifecycle.next(task.state, event)  # an event that the lifecycle does not have is refused here
     raise refusal(draft, task, event)
 
 
-def people_of(row: Row) -> list[str]:
-    """The people who may send the event of this row: `person` for all, or `person:NAME`."""
-    senders = row.who.split(", ")
-    return [each for each in senders if each == "person" or each.startswith("person:")]
-
-
 def _may_send(draft: Draft, task: Task, row: Row) -> None:
-    """Refuse an event that no person, or only others, may send. The owner's name is `person`."""
-    senders, people = row.who.split(", "), people_of(row)
+    """Refuse an event that no person, or only others, may send."""
+    people = row.people
     if row.event in TASK_EVENTS or not people:
         raise Refused(
             f"{row.event} is sent by {row.who} alone, not by people.",
             code="not_for_people",
-            details={"event": row.event, "who": senders},
+            details={"event": row.event, "who": row.who.split(", ")},
         )
     named = {each.removeprefix("person:") for each in people}
     if "person" not in people and draft.actor.name.removeprefix("person:") not in named:

@@ -9,6 +9,7 @@ from detent.kernel import events as e
 from detent.kernel.budget import dollars
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.decide.guards import not_its_own, seen
+from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import ASSIGNED_TO, Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended, is_blocked
@@ -43,7 +44,7 @@ def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
     """Change fields of a task; a new priority also moves its job in the queue."""
     changes = _checked(given)
     if "options" in changes:
-        changes["options"] = _with_assignment(task, changes["options"])
+        changes["options"] = _with_kept_options(task, changes["options"])
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
     if "priority" in changes and job is not None and job.state not in ENDED_JOB:
@@ -60,7 +61,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _with_assignment(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_kept_options(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """New options with the present assignment and choice: the editor may have read earlier ones."""
     others = {name: value for name, value in options.items() if name not in KEPT}
     own = {name: value for name, value in task.options.items() if name in KEPT}
@@ -116,9 +117,8 @@ def _let_go_on(draft: Draft, task: Task) -> None:
     waits = draft.parts_of(WAITS, task.job_id or "").values()
     held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
     for wait in held_up:
-        if (
-            draft.part(WAITS, wait.job_id, wait.name) is not None
-        ):  # a job that continues drops its `funds` waits
+        # A job that continues drops its `funds` waits.
+        if draft.part(WAITS, wait.job_id, wait.name) is not None:
             end_wait(draft, wait, "raised")
     if not held_up and is_blocked(draft, task) and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
@@ -166,8 +166,9 @@ def delete_task(draft: Draft, command: c.DeleteTask) -> None:
 
 
 def _runs(draft: Draft, task: Task) -> int:
-    job = draft.job_of(task)
-    return 0 if job is None else job.runs
+    """Return the number of runs of all its jobs."""
+    jobs = (draft.find_job(each) for each in jobs_of_task(task.id, task.jobs))
+    return sum(job.runs for job in jobs if job is not None)
 
 
 def _reasons_to_keep(draft: Draft, task: Task, tree: list[Task]) -> list[str]:

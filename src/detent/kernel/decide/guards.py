@@ -1,6 +1,9 @@
 """Checks that several decisions share: the grant, who may decide, open questions, dependencies."""
 
+from collections.abc import Mapping
+
 from detent.errors import Forbidden, Invalid, Refused
+from detent.kernel import events as e
 from detent.kernel.acceptance import ACCEPTANCE, is_acceptance
 from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
@@ -13,6 +16,17 @@ from detent.kernel.world import RUNS
 
 #: Reasons for a cancel that only detent itself gives: they decide what happens next.
 OWN_REASONS = ("dependency", "handed_back", "job_timeout", "queue_timeout", "worker_lost")
+#: By the event that a command writes, what the command does to the task.
+DONE_TO_TASK: Mapping[str, str] = {
+    e.TaskQueued.name: "run",
+    e.TaskRetried.name: "retried",
+    e.TaskResumed.name: "resumed",
+    e.TaskUnblocked.name: "unblocked",
+    e.TaskAccepted.name: "accepted",
+    e.TaskAccepting.name: "accepted",
+    e.TaskRejected.name: "rejected",
+    e.TaskCancelled.name: "cancelled",
+}
 
 
 def held(draft: Draft, grant: Grant) -> Job:
@@ -104,9 +118,23 @@ def not_while_accepting(draft: Draft, task: Task) -> None:
         )
 
 
-def refusal(draft: Draft, task: Task, event: str) -> Refused:
-    """Return the refusal of the lifecycle's table, which names the legal events."""
-    return draft.lifecycle(task).illegal(task.state, event)
+def possible(draft: Draft, task: Task, event: type[e.Event]) -> None:
+    """Refuse a command whose event the lifecycle does not allow in the task's state."""
+    if not draft.may(task, event):
+        raise refusal(draft, task, event.name)
+
+
+def refusal(draft: Draft, task: Task, event: str, done: str | None = None) -> Refused:
+    """Return the refusal of an event, in words for people if a command writes it.
+
+    `done` is what the command would have done to the task.
+    """
+    done = done or DONE_TO_TASK.get(event)
+    message = None
+    if done is not None:
+        state = f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
+        message = f"Task {task.id} cannot be {done}: it is {state}."
+    return draft.lifecycle(task).illegal(task.state, event, message=message)
 
 
 def cancel_reason(reason: str) -> None:

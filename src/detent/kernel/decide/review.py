@@ -12,6 +12,7 @@ from detent.kernel.decide.guards import (
     not_its_own,
     not_over_a_question,
     not_while_accepting,
+    possible,
     same_diff,
     seen,
 )
@@ -34,12 +35,14 @@ MAX_EARLY_SIGNALS = 1_000
 
 def accept_task(draft: Draft, command: c.AcceptTask) -> None:
     task = draft.task(command.task_id)
+    without_action = command.without_action or action_of(task.options) is None
     not_its_own(draft, task, "accept it")
     not_over_a_question(task)
     not_while_accepting(draft, task)
+    possible(draft, task, e.TaskAccepted if without_action else e.TaskAccepting)
     seen(draft, task, command.seen)
     diff = same_diff(draft, task, command.diff)
-    if command.without_action or action_of(task.options) is None:
+    if without_action:
         draft.emit(task.id, e.TaskAccepted(command.comment, diff))
     else:
         job_id = job_of_task(task.id, task.jobs + 1)
@@ -51,6 +54,7 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
     not_its_own(draft, task, "reject it")
     not_over_a_question(task)
     not_while_accepting(draft, task)
+    possible(draft, task, e.TaskRejected)
     seen(draft, task, command.seen)
     diff = same_diff(draft, task, command.diff)
     draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment, diff))

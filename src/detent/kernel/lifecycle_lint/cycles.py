@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from detent.kernel.lifecycle import Row
-from detent.kernel.lifecycle_lint.flaw import Flaw, people_in, placed_rows
+from detent.kernel.lifecycle import Row, closure
+from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
 from detent.kernel.lifecycle_lint.outcome import applies_in, state_after
 from detent.kernel.lifecycle_lint.phases import COMMANDED
-from detent.kernel.lifecycle_lint.state_graph import closure
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Predicate, Rule, TaskLifecycle
 
@@ -74,7 +73,7 @@ def people_loops(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
 
 
 def _is_sent_by_people(row: Row) -> bool:
-    return row.event in COMMANDED or (row.event not in TASK_EVENTS and bool(people_in(row)))
+    return row.event in COMMANDED or (row.event not in TASK_EVENTS and bool(row.people))
 
 
 def _counts(lifecycle: TaskLifecycle, row: Row) -> bool:

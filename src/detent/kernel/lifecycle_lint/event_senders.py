@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from detent.kernel import events as e
 from detent.kernel.lifecycle import Row
-from detent.kernel.lifecycle_lint.flaw import Flaw, people_in, placed_rows
+from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
 from detent.kernel.outcome_rules import EVENTS
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import TaskLifecycle
@@ -43,7 +43,7 @@ def events_without_sender(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
 
 
 def _is_sent(lifecycle: TaskLifecycle, row: Row) -> bool:
-    if row.event not in TASK_EVENTS and people_in(row):
+    if row.event not in TASK_EVENTS and row.people:
         return True
     if any(timer.state == row.source and timer.event == row.event for timer in lifecycle.timers):
         return True
@@ -53,6 +53,18 @@ def _is_sent(lifecycle: TaskLifecycle, row: Row) -> bool:
             if event == row.event and (position or not rule.states or row.source in rule.states):
                 return True
     return False
+
+
+def named_senders(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
+    """Only own events have senders by name: the commands that write the others do not check it."""
+    for place, row in placed_rows(lifecycle):
+        named = [each for each in row.people if each != "person"]
+        if row.event in TASK_EVENTS and named:
+            text = (
+                f"{', '.join(named)} has no effect here: everyone whose token or role allows the "
+                f"command may send {row.event}. Write person, or use an own event."
+            )
+            yield Flaw("named-sender", f"{place}.who", text)
 
 
 def emitted_events(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
@@ -74,4 +86,4 @@ def emitted_events(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
             yield Flaw("timer-event", f"timers[{index}].event", text)
 
 
-CHECKS = (event_names, events_without_sender, emitted_events)
+CHECKS = (event_names, events_without_sender, named_senders, emitted_events)

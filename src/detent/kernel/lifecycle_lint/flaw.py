@@ -22,9 +22,3 @@ def placed_rows(lifecycle: TaskLifecycle) -> Iterator[tuple[str, Row]]:
     """Return each row with its place in the document; a row with several sources is several."""
     for index, row in enumerate(lifecycle.rows):
         yield lifecycle.place(index), row
-
-
-def people_in(row: Row) -> list[str]:
-    """The people who may send the event of a row."""
-    senders = row.who.split(", ")
-    return [each for each in senders if each == "person" or each.startswith("person:")]

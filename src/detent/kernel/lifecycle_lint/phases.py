@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from detent.kernel.lifecycle_lint.flaw import Flaw, people_in, placed_rows
+from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
 from detent.kernel.task_events import TASK_EVENTS
 from detent.kernel.task_lifecycle import Phase, TaskLifecycle
 
@@ -59,7 +59,7 @@ def senders_of_live_states(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
     for place, row in placed_rows(lifecycle):
         if row.source is None or lifecycle.phase(row.source) is Phase.IDLE:
             continue
-        if row.event in COMMANDED or (row.event not in TASK_EVENTS and people_in(row)):
+        if row.event in COMMANDED or (row.event not in TASK_EVENTS and row.people):
             text = (
                 f"A job can be live in {row.source}, so no person can send {row.event} there. "
                 "Let a rule emit an own event, or move the row to an idle state."

@@ -1,7 +1,8 @@
 """Checks of the table: unknown states, ambiguous rows, states without a way in or out. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
+from detent.kernel.lifecycle import closure
 from detent.kernel.lifecycle_lint.flaw import Flaw, placed_rows
 from detent.kernel.retention import Ending
 from detent.kernel.task_lifecycle import Phase, TaskLifecycle
@@ -124,19 +125,6 @@ def terminal_states(lifecycle: TaskLifecycle) -> Iterator[Flaw]:
         if row.source in lifecycle.terminal:
             text = f"{row.source} is terminal and cannot be left. Remove the row or `terminal`."
             yield Flaw("terminal-left", f"{place}.from", text)
-
-
-def closure(
-    start: Iterable[str | None], edges: Mapping[str | None, set[str | None]]
-) -> set[str | None]:
-    """Return everything that can be reached from `start`, including itself."""
-    reached = set(start)
-    unseen = list(reached)
-    while unseen:
-        new = edges.get(unseen.pop(), set()) - reached
-        reached |= new
-        unseen += new
-    return reached
 
 
 NAMES = (unknown_states,)
