@@ -4,8 +4,7 @@ Each has the check of the conformance suite that must notice it, or `CLAIM_ORDER
 `OF_SETS` break what every store with sets uses.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -30,8 +29,7 @@ from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.work_rows import JobRows
-
-Patches = Iterator[Any]
+from verification.mutant import Patches
 
 
 def stale_version_is_appended() -> Patches:
@@ -322,12 +320,3 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
 }
 #: Mutants of what the engine does with sets, whatever the store is.
 OF_SETS = ("memo-signature-lacks-the-priority", "checkpoint-set-ignores-the-fence")
-
-
-@contextmanager
-def mutated(name: str) -> Iterator[None]:
-    """Everything inside runs with the mutant."""
-    with ExitStack() as stack:
-        for change in MUTANTS[name]():
-            stack.enter_context(change)
-        yield
