@@ -1,4 +1,4 @@
-"""How a benchmark is measured: contestants in turn, repetition by repetition, and what came of it.
+"""How a benchmark is measured: contestants in turn, repetition by repetition, and the results.
 
 Contestants are interleaved so that a slow minute of the machine slows all of them. A ratio is
 taken inside each repetition and then over all of them; its spread shows how far to trust it.
@@ -144,7 +144,7 @@ def run(benchmark: Benchmark, repetitions: int, scale: Scale = ALL) -> Result:
     return Result(benchmark, figures)
 
 
-# ---- telling ---------------------------------------------------------------------------------
+# ---- the report ------------------------------------------------------------------------------
 
 
 def machine() -> dict[str, object]:
@@ -161,7 +161,7 @@ def machine() -> dict[str, object]:
 
 
 def _fdatasync_us() -> float:
-    """The middle time of a small write that is on the disk: the price of durability here."""
+    """The median time of a small write that is synced to the disk."""
     took = []
     with tempfile.TemporaryFile(dir=Path.home()) as file:
         for _ in range(SYNCS):

@@ -104,7 +104,6 @@ class Reader:
     def __init__(self, deaf: bool) -> None:
         self.deaf = deaf
         self.positions: list[int] = []
-        self.reason = ""
 
     async def run(self, server: Served, gate: asyncio.Semaphore, ready: asyncio.Event) -> None:
         async with gate:  # a thousand handshakes at the same time would measure the backlog
