@@ -110,7 +110,7 @@ def judge(name: str) -> Verdict:
     )
     failed = next(_failed(ended.stdout), None)
     if ended.returncode not in (0, 1) or (ended.returncode == 1) != (failed is not None):
-        raise SystemExit(f"{name}: pytest did not end well\n{ended.stdout}{ended.stderr}")
+        raise SystemExit(f"{name}: pytest ended with an error\n{ended.stdout}{ended.stderr}")
     return Verdict(name, failed, round(time.monotonic() - begun_s, 1))
 
 
