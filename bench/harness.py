@@ -115,6 +115,12 @@ def spread(figures: list[float]) -> Spread:
     return Spread(statistics.median(figures), min(figures), max(figures))
 
 
+def quantile(figures: Iterable[float], share: float) -> float:
+    """The figure below which this share of them is."""
+    ordered = sorted(figures)
+    return ordered[int(share * (len(ordered) - 1))]
+
+
 def parts(
     names: Iterable[str], measure: Callable[[], Mapping[str, float]]
 ) -> tuple[Contestant, ...]:

@@ -262,7 +262,6 @@ def claim_allocates_its_commit_id_first() -> Patches:
     yield patch.object(PostgresWriter, "finish", early_first)
 
 
-#: A check on PostgreSQL: `claim_order.check_order`.
 def weights_of_projects_are_ignored() -> Patches:
     """Every project has the same share of the claims."""
     yield patch.object(Shares, "cost", lambda *_: UNIT)
@@ -278,6 +277,7 @@ def claims_of_projects_are_not_counted() -> Patches:
     yield patch.object(ClaimShares, "add", lambda *_: None)
 
 
+#: A check on PostgreSQL: `claim_order.check_order`.
 CLAIM_ORDER = "claim_order"
 #: The check that notices each, of the mutants of the sets on PostgreSQL.
 ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
