@@ -83,7 +83,21 @@ FULL = Size(
     commits=100_000,
     rows=1_000_000,
 )
-QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300, 1_000)
+QUICK = Size(
+    seeds=1,
+    actions=(Action.KILL,),
+    stops=6,
+    races=200,
+    images=200,
+    jobs=20,
+    faults=4,
+    steps=4_000,
+    soak_minutes=0.1,
+    interleavings=16,
+    freezes=4,
+    commits=300,
+    rows=1_000,
+)
 
 
 @dataclass(frozen=True, slots=True)
