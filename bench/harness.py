@@ -1,4 +1,4 @@
-"""How a benchmark is measured: contestants in turn, repetition by repetition, and what came of it.
+"""How a benchmark is measured: contestants in turn, repetition by repetition, and the results.
 
 Contestants are interleaved so that a slow minute of the machine slows all of them. A ratio is
 taken inside each repetition and then over all of them; its spread shows how far to trust it.
@@ -115,6 +115,12 @@ def spread(figures: list[float]) -> Spread:
     return Spread(statistics.median(figures), min(figures), max(figures))
 
 
+def quantile(figures: Iterable[float], share: float) -> float:
+    """The figure below which this share of them is."""
+    ordered = sorted(figures)
+    return ordered[int(share * (len(ordered) - 1))]
+
+
 def parts(
     names: Iterable[str], measure: Callable[[], Mapping[str, float]]
 ) -> tuple[Contestant, ...]:
@@ -144,7 +150,7 @@ def run(benchmark: Benchmark, repetitions: int, scale: Scale = ALL) -> Result:
     return Result(benchmark, figures)
 
 
-# ---- telling ---------------------------------------------------------------------------------
+# ---- the report ------------------------------------------------------------------------------
 
 
 def machine() -> dict[str, object]:
@@ -161,7 +167,7 @@ def machine() -> dict[str, object]:
 
 
 def _fdatasync_us() -> float:
-    """The middle time of a small write that is on the disk: the price of durability here."""
+    """The median time of a small write that is synced to the disk."""
     took = []
     with tempfile.TemporaryFile(dir=Path.home()) as file:
         for _ in range(SYNCS):

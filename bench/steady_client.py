@@ -15,6 +15,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from bench.harness import quantile
 from bench.workloads.serving import Line, Served, request
 
 #: Requests per second, and the connections that share them.
@@ -24,17 +25,13 @@ TASK = {"intent": "note", "payload": {"n": 1}}
 
 
 class Latencies(NamedTuple):
-    """The durations of all requests in milliseconds, in ascending order."""
+    """The durations of all requests in milliseconds."""
 
     reads_ms: Sequence[float]
     writes_ms: Sequence[float]
 
     def quantile_ms(self, share: float) -> float:
-        return quantile(sorted([*self.reads_ms, *self.writes_ms]), share)
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    return ordered[int(share * (len(ordered) - 1))]
+        return quantile([*self.reads_ms, *self.writes_ms], share)
 
 
 class SteadyClient:
@@ -45,7 +42,7 @@ class SteadyClient:
 
     def stop(self) -> Latencies:
         self._pipe.send(None)
-        return Latencies(*(sorted(each) for each in self._pipe.recv()))
+        return Latencies(*self._pipe.recv())
 
 
 @contextmanager

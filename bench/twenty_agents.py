@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from bench.harness import machine
-from bench.steady_client import Latencies, quantile, steady_client
+from bench.harness import machine, quantile
+from bench.steady_client import Latencies, steady_client
 from bench.workloads.jobs import directory
 from bench.workloads.serving import Served
 from detent.testing import stand_in_agent

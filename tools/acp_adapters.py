@@ -4,7 +4,6 @@ The adapters start the command lines that `agent_clis` installs, so their own co
 are optional dependencies, are left out.
 """
 
-import shutil
 from pathlib import Path
 
 from tools import agent_clis, web
@@ -20,10 +19,7 @@ PROGRAMS = {
 def install() -> None:
     """Install what the lock file names, and the command lines, unless they are installed."""
     agent_clis.install()
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copyfile(PACKAGES / name, INSTALLED / name)
-    web.install_locked(INSTALLED, "adapters for ACP", "--omit=optional")
+    web.install_copy(PACKAGES, INSTALLED, "adapters for ACP", "--omit=optional")
 
 
 def argv(name: str) -> list[str]:

@@ -6,8 +6,6 @@ that of the dashboard.
 """
 
 import json
-import shutil
-import sys
 from pathlib import Path
 
 from tools import web
@@ -31,11 +29,7 @@ PROGRAMS = {
 
 def install() -> Path:
     """Install what the lock file names, unless it is installed; the directory of the programs."""
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        if not _same(PACKAGES / name, INSTALLED / name):
-            shutil.copyfile(PACKAGES / name, INSTALLED / name)
-    web.install_locked(INSTALLED, "agent command lines")
+    web.install_copy(PACKAGES, INSTALLED, "agent command lines")
     programs = INSTALLED / "bin"
     programs.mkdir(exist_ok=True)
     for name in PROGRAMS:
@@ -50,10 +44,6 @@ def version(name: str) -> str:
         folder = folder.parent
     found = str(json.loads((folder / "package.json").read_text())["version"])
     return found.partition("-linux")[0]
-
-
-def _same(one: Path, other: Path) -> bool:
-    return other.exists() and one.read_bytes() == other.read_bytes()
 
 
 def _file(name: str) -> Path:
@@ -78,4 +68,3 @@ def _link(link: Path, program: Path) -> None:
 
 if __name__ == "__main__":
     install()
-    sys.exit(0)

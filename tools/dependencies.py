@@ -1,10 +1,10 @@
 """An audit of the dependencies of detent: `python -m tools.dependencies [--online]`.
 
 Without a network: every locked package comes from one registry and has a hash, what is installed is
-what is locked, what is imported is declared, every licence lets detent be given away under its own,
-and the dashboard comes with the licences of what is bundled into it. With one, for each locked
-version: it was not taken back, its files still have the locked hashes, and no weakness is known of
-it. What could not be checked is listed.
+what is locked, what is imported is declared, every licence lets detent be distributed under its
+own, and the dashboard comes with the licences of what is bundled into it. With a network, for each
+locked version: it was not yanked, its files still have the locked hashes, and it has no known
+vulnerability. What could not be checked is listed.
 """
 
 import ast
@@ -25,7 +25,7 @@ from tools import web
 
 ROOT = Path(__file__).resolve().parents[1]
 REGISTRY = "https://pypi.org/simple"
-WEAKNESSES = "https://pypi.org/pypi/{name}/{version}/json"
+VULNERABILITIES = "https://pypi.org/pypi/{name}/{version}/json"
 FILES = "files.pythonhosted.org"
 TIMEOUT_S = 20.0
 #: Parts of a licence's name: those that ask no more of a distributor of detent than a notice, and
@@ -45,8 +45,8 @@ class Audit(NamedTuple):
     """What is wrong, what was checked, and what could not be."""
 
     problems: list[str]
-    looked: list[str]
-    unlooked: list[str]
+    checked: list[str]
+    unchecked: list[str]
 
 
 def locked() -> list[Package]:
@@ -199,21 +199,21 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# ---- with one --------------------------------------------------------------------------------
+# ---- with a network -------------------------------------------------------------------------
 
 
-def online_problems(packages: Sequence[Package], unlooked: list[str]) -> Iterator[str]:
+def online_problems(packages: Sequence[Package], unchecked: list[str]) -> Iterator[str]:
     """What the registry says today of each locked version."""
     for package in packages:
         name, version = package["name"], package["version"]
         page = _fetch(f"{REGISTRY}/{name}/")
         if page is None:
-            unlooked.append(f"{name}: the registry did not answer")
+            unchecked.append(f"{name}: the registry did not answer")
             continue
         yield from _of_page(package, page.decode("utf-8"))
-        document = _fetch(WEAKNESSES.format(name=name, version=version))
+        document = _fetch(VULNERABILITIES.format(name=name, version=version))
         if document is None:
-            unlooked.append(f"{name} {version}: known vulnerabilities")
+            unchecked.append(f"{name} {version}: known vulnerabilities")
             continue
         for each in json.loads(document).get("vulnerabilities", ()):
             if not each.get("withdrawn"):
@@ -227,7 +227,7 @@ def _of_page(package: Package, page: str) -> Iterator[str]:
         if link is None:
             yield f"{package['name']}: {file['url']} is not in the registry any more"
         elif link["yanked"]:
-            yield f"{package['name']} {package['version']} was taken back"
+            yield f"{package['name']} {package['version']} was yanked"
         elif link["hash"] not in ("", file["hash"]):
             yield f"{package['name']}: the hash of {file['url']} is {link['hash']}"
 
@@ -260,15 +260,15 @@ def audit(*, online: bool = False) -> Audit:
         *bundled_problems(in_dashboard, (web.BUILT / "licences.txt").read_text("utf-8")),
     ]
     files = sum(len(files_of(each)) for each in packages)
-    looked = [f"{len(packages)} packages, {files} hashes, {len(found)} licences"]
-    looked.append(f"{len(in_dashboard)} packages in the dashboard")
-    unlooked: list[str] = []
+    checked = [f"{len(packages)} packages, {files} hashes, {len(found)} licences"]
+    checked.append(f"{len(in_dashboard)} packages in the dashboard")
+    unchecked: list[str] = []
     if online:
-        problems += online_problems(packages, unlooked)
-        looked.append("the registry's metadata of each of them")
+        problems += online_problems(packages, unchecked)
+        checked.append("the registry's metadata of each of them")
     else:
-        unlooked.append("whether a version was taken back, and known weaknesses")
-    return Audit(problems, looked, unlooked)
+        unchecked.append("whether a version was yanked, and known vulnerabilities")
+    return Audit(problems, checked, unchecked)
 
 
 def main(arguments: Sequence[str]) -> None:

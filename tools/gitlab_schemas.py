@@ -5,7 +5,6 @@ The local GitLab of the tests completes and checks its documents with them.
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 from tools import web
@@ -22,10 +21,7 @@ def install() -> Path:
     made = INSTALLED / f"documents-{hashlib.sha256(sources).hexdigest()[:16]}.json"
     if made.exists():
         return made
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        shutil.copyfile(PACKAGES / name, INSTALLED / name)
-    web.install_locked(INSTALLED, "declarations of GitLab's documents")
+    web.install_copy(PACKAGES, INSTALLED, "declarations of GitLab's documents", files=FILES)
     # The declarations of a package are not checked again, and more fields than declared are legal.
     options = ("--type", "Documents", "--no-type-check", "--additional-properties")
     written = INSTALLED / f"documents-{os.getpid()}.part"

@@ -1,7 +1,5 @@
 """Installs the conformance tests of the Model Context Protocol, from npm into `.tools/mcp`."""
 
-import shutil
-
 from tools import web
 
 PACKAGES = web.ROOT / "tools" / "mcp_packages"
@@ -11,10 +9,7 @@ PROGRAM = "@modelcontextprotocol/conformance/dist/index.js"
 
 def install() -> None:
     """Install what the lock file names, unless it is installed."""
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copyfile(PACKAGES / name, INSTALLED / name)
-    web.install_locked(INSTALLED, "conformance tests of MCP")
+    web.install_copy(PACKAGES, INSTALLED, "conformance tests of MCP")
 
 
 def argv(*arguments: str) -> list[str]:

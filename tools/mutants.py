@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +58,25 @@ def pytest_collection_finish() -> None:
 
 
 def mutants() -> Mapping[str, Callable[[], None]]:
-    """Every mutant of every layer by name, and how this process becomes it for good."""
+    """Every mutant of the page by name, and how this process becomes it for good."""
     from tests.kernel.test_search import VARIANTS
     from verification.fault_injection.mutants import MUTANTS as FAULT_INJECTED
+    from verification.forge_mutants import MUTANTS as OF_FORGES
     from verification.interleavings.mutants import MUTANTS as INTERLEAVED
+    from verification.promise_mutants import MUTANTS as OF_PROMISES
     from verification.simulation.mutants import MUTANTS as SIMULATED
-    from verification.store_mutants import MUTANTS as OF_SQLITE
+    from verification.slack_mutants import MUTANTS as OF_SLACK
+    from verification.store_mutants import MUTANTS as OF_STORES
 
     kernel = {each.__name__.replace("_", "-"): each for each, _, _ in VARIANTS}
-    return {
-        **{name: _broken_kernel(each) for name, each in kernel.items()},
-        **{
-            name: _patched(each)
-            for name, each in {**SIMULATED, **FAULT_INJECTED, **INTERLEAVED, **OF_SQLITE}.items()
-        },
-    }
+    checked = {name: each.patches for name, each in {**OF_FORGES, **OF_PROMISES}.items()}
+    layers = (SIMULATED, FAULT_INJECTED, INTERLEAVED, OF_STORES, OF_SLACK, checked)
+    found = {name: _broken_kernel(each) for name, each in kernel.items()}
+    for name, patches in chain.from_iterable(layer.items() for layer in layers):
+        if name in found:
+            raise ValueError(f"there are two mutants {name}")
+        found[name] = _patched(patches)
+    return found
 
 
 def _broken_kernel(variant: Callable[[pytest.MonkeyPatch], None]) -> Callable[[], None]:
@@ -105,7 +110,7 @@ def judge(name: str) -> Verdict:
     )
     failed = next(_failed(ended.stdout), None)
     if ended.returncode not in (0, 1) or (ended.returncode == 1) != (failed is not None):
-        raise SystemExit(f"{name}: pytest did not end well\n{ended.stdout}{ended.stderr}")
+        raise SystemExit(f"{name}: pytest ended with an error\n{ended.stdout}{ended.stderr}")
     return Verdict(name, failed, round(time.monotonic() - begun_s, 1))
 
 

@@ -1,6 +1,5 @@
 """Installs an OpenID Connect provider, from npm into `.tools/oidc`, for tests of signing in."""
 
-import shutil
 from pathlib import Path
 
 from tools import web
@@ -11,10 +10,7 @@ INSTALLED = web.ROOT / ".tools" / "oidc"
 
 def install() -> Path:
     """Install what the lock file names, unless it is installed; the directory with the packages."""
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copyfile(PACKAGES / name, INSTALLED / name)
-    web.install_locked(INSTALLED, "the OpenID Connect provider of the tests")
+    web.install_copy(PACKAGES, INSTALLED, "the OpenID Connect provider of the tests")
     return INSTALLED
 
 

@@ -118,14 +118,12 @@ def requirements(file: Path, *extras: str) -> None:
     uv("export", *options, *(f"--extra={each}" for each in extras), f"--output-file={file}")
 
 
-def image_context(
-    context: Path, wheel: Path, python: str = IMAGE_PYTHON, extras: Sequence[str] = IMAGE_EXTRAS
-) -> None:
+def image_context(context: Path, wheel: Path, python: str) -> None:
     """The directory that the image is built from: the Containerfile, and all packages in app/."""
     context.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "deploy" / "container" / "Containerfile", context)
     locked = context / "requirements.txt"
-    requirements(locked, *extras)
+    requirements(locked, *IMAGE_EXTRAS)
     into = ("--target", str(context / "app"), f"--python-version={python}", "--compile-bytecode")
     uv("pip", "install", "--no-deps", *into, "--requirements", str(locked), str(wheel))
 

@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/store/sqlite/set_rows.py": "columns are fields of entities; values are bound",
     "src/detent/store/sqlite/table_copy.py": "names come from the schema",
 }
-#: Programs for tests stand in the package; no data of users reaches them.
+#: Programs for tests are in the package; no data of users reaches them.
 FOR_TESTS = "src/detent/testing/"
 
 

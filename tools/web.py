@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +51,25 @@ def install_locked(directory: Path, what: str, *options: str) -> None:
     quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
     npm("ci", *quiet, *options, directory=directory)
     (modules / STAMP).write_text(wanted, encoding="ascii")
+
+
+def install_copy(
+    packages: Path,
+    directory: Path,
+    what: str,
+    *options: str,
+    files: Sequence[str] = ("package.json", "package-lock.json"),
+) -> None:
+    """Install the packages of a lock file in another directory, unless they are installed.
+
+    Tests call this at the same time, so a file that is the same is not written again.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in files:
+        content = (packages / name).read_bytes()
+        if not (directory / name).exists() or (directory / name).read_bytes() != content:
+            (directory / name).write_bytes(content)
+    install_locked(directory, what, *options)
 
 
 def check() -> None:

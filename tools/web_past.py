@@ -35,7 +35,7 @@ class Past:
         self.engine = Engine(self.store)
 
     def run_one(self) -> None:
-        """One piece of work: it waits, runs, costs something, and mostly ends well."""
+        """One task or job: it waits, runs, costs something, and mostly succeeds."""
         fails = self.chance.random() < 0.035
         self._submit(alone=fails)
         self.clock.now += int(self.chance.expovariate(1 / 4) * SECOND_US)

@@ -153,7 +153,7 @@ def a_comment_is_written_once() -> None:
 
 
 MUTANTS: Mapping[str, Mutant] = {
-    each.patches.__name__: each
+    each.patches.__name__.replace("_", "-"): each
     for each in (
         Mutant(unsigned_delivery_is_accepted, only_signed_deliveries_count),
         Mutant(replay_is_accepted, a_delivery_counts_once),

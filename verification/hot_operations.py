@@ -181,10 +181,10 @@ def old_snapshot(url: str) -> Iterator[None]:
         yield
 
 
-def work_for_rounds(store: Store, rounds: int = ROUNDS) -> None:
+def work_for_rounds(store: Store) -> None:
     """Claim from the beginning of the queue and complete, again and again."""
     workload = Workload(Engine(store))
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         workload.claim(["dig"])
         workload.complete()
 

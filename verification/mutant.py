@@ -16,6 +16,7 @@ class Mutant(NamedTuple):
 
 @contextmanager
 def applied(patches: Callable[[], Patches]) -> Iterator[None]:
+    """Everything inside runs with the mutant."""
     with ExitStack() as stack:
         for each in patches():
             stack.enter_context(each)

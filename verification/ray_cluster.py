@@ -28,7 +28,7 @@ FIRST_PORT = 12_000
 class RayCluster:
     """A cluster with a head node. Nodes can be added and killed."""
 
-    def __init__(self, modules: Path | None = None, head_cpus: int = 1) -> None:
+    def __init__(self, modules: Path | None = None) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
         paths = [str(ROOT), str(ROOT / "src"), *([str(modules)] if modules else [])]
         self.environment = {
@@ -52,7 +52,7 @@ class RayCluster:
             self.process = subprocess.Popen(
                 [
                     *("unshare", *user, "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
-                    *(sys.executable, "-m", "verification.ray_cluster", str(head_cpus)),
+                    *(sys.executable, "-m", "verification.ray_cluster"),
                 ],
                 env=self.environment,
                 cwd=ROOT,
@@ -181,8 +181,7 @@ class ClusterServer:
         "include_log_monitor": False,
     }
 
-    def __init__(self, head_cpus: int) -> None:
-        self.head_cpus = head_cpus
+    def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.started = 0
         self.cluster = self.start_head(None)
@@ -210,7 +209,7 @@ class ClusterServer:
         own_version = ray.__version__
         ray.__version__ = version or own_version
         try:
-            given = {"num_cpus": self.head_cpus, "gcs_server_port": port}
+            given = {"num_cpus": 1, "gcs_server_port": port}
             with self._node_start() as start:
                 head = {**self.arguments, **start.arguments(), **given}
                 return Cluster(initialize_head=True, head_node_args=head)
@@ -243,4 +242,4 @@ def session_latest() -> Path:
 
 if __name__ == "__main__":
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    ClusterServer(int(sys.argv[1])).serve()
+    ClusterServer().serve()

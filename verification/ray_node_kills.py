@@ -47,9 +47,10 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
     def seen(self) -> str:
+        counted = "some jobs not counted once" if self.problems else "each job counted once"
         return (
             f"{self.runs:,} jobs, {self.kills} nodes killed, {self.lost_runs} runs lost, "
-            f"{self.executions:,} executions, each job counted once"
+            f"{self.executions:,} executions, {counted}"
         )
 
 

@@ -4,8 +4,7 @@ Each has the check of the conformance suite that must notice it, or `CLAIM_ORDER
 `OF_SETS` break what every store with sets uses.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -30,8 +29,7 @@ from detent.store.sqlite.commit_log import Appended, LogReader
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.set_rows import SqliteJobSets
 from detent.store.sqlite.work_rows import JobRows
-
-Patches = Iterator[Any]
+from verification.mutant import Patches
 
 
 def stale_version_is_appended() -> Patches:
@@ -264,7 +262,6 @@ def claim_allocates_its_commit_id_first() -> Patches:
     yield patch.object(PostgresWriter, "finish", early_first)
 
 
-#: A check on PostgreSQL: `claim_order.check_order`.
 def weights_of_projects_are_ignored() -> Patches:
     """Every project has the same share of the claims."""
     yield patch.object(Shares, "cost", lambda *_: UNIT)
@@ -280,6 +277,7 @@ def claims_of_projects_are_not_counted() -> Patches:
     yield patch.object(ClaimShares, "add", lambda *_: None)
 
 
+#: A check on PostgreSQL: `claim_order.check_order`.
 CLAIM_ORDER = "claim_order"
 #: The check that notices each, of the mutants of the sets on PostgreSQL.
 ON_POSTGRESQL: Mapping[Callable[[], Patches], str] = {
@@ -322,12 +320,3 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
 }
 #: Mutants of what the engine does with sets, whatever the store is.
 OF_SETS = ("memo-signature-lacks-the-priority", "checkpoint-set-ignores-the-fence")
-
-
-@contextmanager
-def mutated(name: str) -> Iterator[None]:
-    """Everything inside runs with the mutant."""
-    with ExitStack() as stack:
-        for change in MUTANTS[name]():
-            stack.enter_context(change)
-        yield

@@ -22,7 +22,7 @@ from bench.workloads.jobs_postgres import AS_IT_COMES
 from verification.network import DATABASE, PREFIX, Machine, Unable
 from verification.postgres_server import Pair, Server, primary_with_standby
 
-#: Everybody on this network is let in: it exists for this run alone.
+#: Every client of this network is trusted: it exists for this run only.
 LET_IN = f"host all all {PREFIX}0/24 trust\n"
 
 

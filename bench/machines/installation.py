@@ -69,7 +69,7 @@ class Installation:
         return self._names.get(address)
 
     def count(self, query: str) -> int:
-        """What a query counts; nothing while the database is unavailable."""
+        """What a query counts; -1 while the database is unavailable."""
         try:
             with psycopg.connect(self.console, autocommit=True, connect_timeout=2) as connection:
                 row = connection.execute(query.encode()).fetchone()

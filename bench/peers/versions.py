@@ -11,7 +11,7 @@ from bench.peers.environments import Missing, node
 
 
 def versions() -> dict[str, str]:
-    """What the entrants stand on."""
+    """By name of the program."""
     found = {"SQLite": f"{apsw.sqlite_lib_version()} (of the peers: {sqlite3.sqlite_version})"}
     found["PostgreSQL"] = _or_missing(_postgres)
     found["Redis"] = _or_missing(stores.redis_version)

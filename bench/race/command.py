@@ -1,7 +1,7 @@
-"""`python -m bench race`: everybody over the course in turn, then the report.
+"""`python -m bench race`: measures all entrants in turn, then prints the report.
 
 The turns are as in the harness: each repetition begins with another entrant, so that a slow minute
-of the machine does not always meet the same one.
+of the machine does not always affect the same one.
 """
 
 import argparse
@@ -44,20 +44,18 @@ def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = 
 
 
 def chosen(names: Sequence[str]) -> list[Entrant]:
-    """Those whose names begin so, and always detent, against which they are held."""
-    wanted = [each.lower() for each in names]
+    """The tools whose names have one of these prefixes, and always detent."""
+    prefixes = tuple(name.lower() for name in names)
     return [
         each
         for each in ENTRANTS
-        if each.environment is None
-        or not wanted
-        or any(each.name.lower().startswith(name) for name in wanted)
+        if each.environment is None or not names or each.name.lower().startswith(prefixes)
     ]
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench race", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="peer", help="the beginning of a peer's name")
+    parser.add_argument("names", nargs="*", metavar="tool", help="the prefix of a tool's name")
     parser.add_argument("--repetitions", type=int, default=5, metavar="N")
     for name, value in Size()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, metavar="N")

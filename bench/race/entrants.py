@@ -1,4 +1,4 @@
-"""Who takes part in the race: each with its script, its environment, its store and its settings.
+"""The tools of the race, each with its script, its environment, its store and its settings.
 
 Data only. `settings` and `source` are what the report says; the script has the reasons.
 """
@@ -10,12 +10,12 @@ from bench.peers.environments import Environment
 
 SQLITE = "detent, SQLite"
 POSTGRES = "detent, PostgreSQL"
-#: Of the work: for who does less than about 3,000 a second, and for who does less than 1,000.
+#: Shares of the work: for tools with less than about 3,000 jobs a second, and less than 1,000.
 SOME, FEW = 0.25, 0.05
 
 
 class Entrant(NamedTuple):
-    """One way to run jobs. `against` is the detent that its figures are held against."""
+    """One way to run jobs. `against` is the detent that its figures are compared with."""
 
     name: str
     script: str
@@ -30,7 +30,7 @@ class Entrant(NamedTuple):
     source: str
     #: Whether it has durable steps.
     workflows: bool = False
-    #: Its share of the work: who is slow is measured with fewer, or everybody would wait for it.
+    #: Its share of the work: a slow tool gets fewer jobs, so that the race ends soon.
     share: float = 1.0
 
 

@@ -1,4 +1,4 @@
-"""One entrant over the whole course, once: the processes that it runs and the figures of it.
+"""One measurement of one entrant: the processes that it runs, and its figures.
 
 One process enqueues, another one works; they share nothing but the store. What does not end in
 time or ends badly raises `Missing` with its last line of output.
@@ -52,13 +52,13 @@ def once(entrant: Entrant, whole: Size) -> dict[str, float]:
     if entrant.script == BARE:
         return {"end-to-end": bare_rows(entrant.store, size.jobs)}
     with directory() as place, store(entrant.store, place) as url:
-        sent = say(entrant, "enqueue", url, place, size.jobs, size.singles)
-        worked = say(entrant, "drain", url, place, sent["enqueued"])
+        sent = run_act(entrant, "enqueue", url, place, size.jobs, size.singles)
+        worked = run_act(entrant, "drain", url, place, sent["enqueued"])
         figures = throughput(size, sent, worked["drain_s"])
         figures |= latency(_pick_up(entrant, url, place, size.pick_ups))
         if entrant.workflows:
-            say(entrant, "flows", url, place, size.workflows)
-            flown = say(entrant, "flow", url, place, size.workflows)
+            run_act(entrant, "flows", url, place, size.workflows)
+            flown = run_act(entrant, "flow", url, place, size.workflows)
             figures["workflows"] = size.workflows / flown["drain_s"]
         return figures
 
@@ -106,15 +106,15 @@ def latency(ms: list[float]) -> dict[str, float]:
 def _pick_up(entrant: Entrant, url: str, place: Path, count: int) -> list[float]:
     """The worker first, and a sender that begins when the worker has shown that it is there."""
     with _started(entrant, "pick-up", url, place, count) as worker:
-        say(entrant, "send", url, place, count)
+        run_act(entrant, "send", url, place, count)
         found: list[float] = _answer(worker)["ms"]
         return found
 
 
-def say(
+def run_act(
     entrant: Entrant, act: str, url: str, place: Path, count: int, singles: int = 0
 ) -> dict[str, Any]:
-    """Have a process do one act, and hear what it says."""
+    """Have a process do one act; returns what it prints."""
     with _started(entrant, act, url, place, count, singles) as process:
         return _answer(process)
 

@@ -47,7 +47,7 @@ MEASURED = {
 
 @dataclass(slots=True)
 class Race:
-    """Figures by benchmark and entrant, repetition by repetition; and who could not take part."""
+    """Figures by benchmark and entrant, repetition by repetition, and entrants that failed."""
 
     size: Size
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def overlap(one: Spread, other: Spread) -> bool:
 
 
 def verdict(result: Result, entrant: Entrant) -> str:
-    """By how much the detent it is held against is better; below 1 it is worse."""
+    """By how much detent on the same store is better; below 1 it is worse."""
     name, own = entrant.name, entrant.against
     if name == own or own not in result.figures:
         return ""

@@ -1,9 +1,9 @@
 """Where a bare job's time goes: processor time by part, and what is spent waiting, on both stores.
 
-Timers stand around the parts of the engine and the store. Each part counts its own time only, not
-that of the parts it calls. Processor time of this thread, so that what others do on the machine is
-no part of it; only commits on SQLite and round trips to PostgreSQL are also taken by the clock on
-the wall, since they wait for the disk and for the server.
+Timers are put around the parts of the engine and the store. Each part counts its own time only, not
+that of the parts it calls. It is the processor time of this thread, so that other programs on the
+machine do not count; only commits on SQLite and round trips to PostgreSQL are also measured by the
+wall clock, since they wait for the disk and for the server.
 """
 
 import time

@@ -41,6 +41,12 @@ SCHEMA = """
 CREATE TABLE jobs (id TEXT PRIMARY KEY, state TEXT, payload TEXT, result TEXT) WITHOUT ROWID;
 CREATE TABLE log (id INTEGER PRIMARY KEY, job_id TEXT, name TEXT);
 """
+WRITES = (
+    "INSERT INTO jobs VALUES (?, 'queued', '{}', NULL)",
+    "UPDATE jobs SET state = 'running' WHERE id = ?",
+    "INSERT INTO log (job_id, name) VALUES (?, 'done')",
+    "UPDATE jobs SET state = 'done', result = '{\"ok\":true}' WHERE id = ?",
+)
 
 
 def rate(count: int) -> float:
@@ -64,14 +70,8 @@ def bare(count: int) -> float:
         begun = time.perf_counter()
         for at in range(0, count, JOBS_PER_COMMIT):
             part = [(each,) for each in ids[at : at + JOBS_PER_COMMIT]]
-            for text in (
-                "INSERT INTO jobs VALUES (?, 'queued', '{}', NULL)",
-                "UPDATE jobs SET state = 'running' WHERE id = ?",
-                "INSERT INTO log (job_id, name) VALUES (?, 'done')",
-                "UPDATE jobs SET state = 'done', result = '{\"ok\":true}' WHERE id = ?",
-            ):
-                if text.startswith("INSERT INTO jobs"):
-                    database.execute("BEGIN IMMEDIATE")
+            database.execute("BEGIN IMMEDIATE")
+            for text in WRITES:
                 database.executemany(text, part)
             database.execute("COMMIT")
         took_s = time.perf_counter() - begun

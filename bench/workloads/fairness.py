@@ -13,8 +13,6 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
@@ -69,12 +67,10 @@ class Small:
             self.took_s.append(time.perf_counter() - begun_s)
 
 
-@contextmanager
-def clients(small: Small) -> Iterator[None]:
+def run_clients(small: Small) -> None:
     threads = [threading.Thread(target=small.client, args=(each,)) for each in range(CLIENTS)]
     for thread in threads:
         thread.start()
-    yield
     for thread in threads:
         thread.join()
 
@@ -88,8 +84,7 @@ def mean_ms(store: str, queued: int, rounds: int) -> float:
             core.engine.execute([small.job("large") for _ in range(count)], bulk=True)
         with working(core, small.app, concurrency=SLOTS):
             time.sleep(3.0)  # until the jobs of the large project have different ends
-            with clients(small):
-                pass
+            run_clients(small)
     if len(small.took_s) != CLIENTS * rounds:
         raise AssertionError(f"{len(small.took_s)} jobs of the small project ended")
     return statistics.mean(small.took_s) * 1e3

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import psutil
 
-from bench.harness import Aim, Benchmark, Contestant, Scale
+from bench.harness import Aim, Benchmark, Contestant, Scale, quantile
 from bench.workloads.jobs import directory
 from bench.workloads.serving import Line, Served, request, served
 
@@ -63,8 +63,7 @@ class Written:
         return self.tasks / self.took_s
 
     def quantile_ms(self, share: float) -> float:
-        ordered = sorted(self.latencies_s)
-        return ordered[int(share * (len(ordered) - 1))] * 1e3
+        return quantile(self.latencies_s, share) * 1e3
 
 
 async def write(server: Served, load: Load) -> Written:
@@ -104,7 +103,6 @@ class Reader:
     def __init__(self, deaf: bool) -> None:
         self.deaf = deaf
         self.positions: list[int] = []
-        self.reason = ""
 
     async def run(self, server: Served, gate: asyncio.Semaphore, ready: asyncio.Event) -> None:
         async with gate:  # a thousand handshakes at the same time would measure the backlog

@@ -38,7 +38,7 @@ def served(kind: str, place: Path, store_url: str = "") -> Iterator[Served]:
             process.wait(60)
 
 
-# ---- asking ----------------------------------------------------------------------------------
+# ---- the client ------------------------------------------------------------------------------
 
 
 class Line:
@@ -109,7 +109,7 @@ def gateway(place: Path, store_url: str) -> None:
 
 
 def bare(place: Path, _store_url: str) -> None:
-    """What a developer would write in ten minutes: FastAPI, and one synchronous durable insert."""
+    """The least that a developer would write: FastAPI, and one synchronous durable insert."""
     import threading
 
     import apsw
@@ -148,7 +148,7 @@ def bare(place: Path, _store_url: str) -> None:
 
 
 def _say(port: int, token: str) -> None:
-    """Tell the parent, and stay until it lets go."""
+    """Print where the server listens, and wait until the parent closes standard input."""
     print(json.dumps({"port": port, "token": token}), flush=True)
     sys.stdin.read()
 

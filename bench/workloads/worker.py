@@ -34,7 +34,7 @@ KINDS = ("job", "board", "review")
 
 
 class Done:
-    """Counts ends, and tells when all are there."""
+    """Counts ends, and lets a caller wait for all of them."""
 
     def __init__(self, wanted: int) -> None:
         self._left = wanted

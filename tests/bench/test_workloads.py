@@ -5,12 +5,13 @@ of its own, the first one is. `./dev bench --scale 0.01` runs them all.
 """
 
 import math
+import re
 from itertools import groupby
 
 import pytest
 
+from bench import ROOT, harness
 from bench import __main__ as command
-from bench import harness
 from bench.harness import Benchmark, Scale
 from bench.workloads import jobs_postgres
 from verification.postgres_server import Cluster
@@ -59,6 +60,14 @@ def test_every_kind_of_workload_is_there() -> None:
     wanted |= {"submit-many", "http.submit", "jobs-sqlite-100", "jobs-postgres-100"}
     wanted |= {"workflows", "signals", "fan-out", "recovery", "start-help", "start-up"}
     assert wanted | {"workers-nothing", "workers-compute", "workers-sleep"} <= names
+
+
+def test_the_readme_lists_every_workload() -> None:
+    text = (ROOT / "bench" / "README.md").read_text("utf-8")
+    table = text.partition("| name | what it measures")[2].partition("\n\n")[0]
+    first = [line.split("|")[1] for line in table.splitlines()[2:]]
+    named = tuple(each.rstrip("…") for cell in first for each in re.findall(r"`([^`]+)`", cell))
+    assert [each.name for each in command.benchmarks() if not each.name.startswith(named)] == []
 
 
 def test_the_question_and_the_figures_are_reported() -> None:

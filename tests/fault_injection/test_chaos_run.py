@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from detent.store.store_url import open_store
 from verification.fault_injection import parts, races
-from verification.fault_injection.__main__ import PARTS, fault_injection
+from verification.fault_injection.__main__ import fault_injection
 from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.matrix import Databases
 from verification.fault_injection.process_supervisor import ProcessSupervisor
@@ -101,7 +101,3 @@ def test_an_unknown_fault_is_refused() -> None:
     result = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
     assert result.exit_code != 0
     assert "earthquake" in str(result.exception)
-
-
-def test_every_part_has_a_name_at_the_command() -> None:
-    assert tuple(parts.PARTS) == PARTS

@@ -1,6 +1,7 @@
 """Failovers under Patroni: the short version of `./dev faults --only failovers`, and its checks."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,18 @@ import yaml
 from detent.engine import Engine
 from detent.store.memory import MemoryStore
 from detent.testing.conformance.work_actions import submit_job
+from verification.network import Machine
+from verification.patroni import __main__ as program
 from verification.patroni.acknowledgements import Acknowledgement, compare, read_record
-from verification.patroni.cluster import PARAMETERS
-from verification.patroni.configuration import DEFAULTS, SHORT, cluster_settings
-from verification.patroni.failovers import FAULTS, NOTICE_S, _acknowledged_inside, longest_gap
+from verification.patroni.cluster import PARAMETERS, ClusterFailed, Node, NoLeader, PatroniCluster
+from verification.patroni.configuration import DEFAULTS, SHORT, Timing, cluster_settings
+from verification.patroni.failovers import (
+    FAULTS,
+    NOTICE_S,
+    Outcome,
+    _acknowledged_inside,
+    longest_gap,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +39,46 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed_cut_off_or_switc
     for fault, (gap_s,) in found["gaps_s"].items():
         assert 0 < gap_s < SHORT.ttl + SHORT.loop_wait + NOTICE_S, fault
     assert min(found["counts"][each] for each in ("submitted", "completed", "task", "event")) > 0
+
+
+def test_a_program_that_cannot_be_started_is_reported_immediately(tmp_path: Path) -> None:
+    (tmp_path / "etcd").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "etcd").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "verification.patroni", "--json"]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    (found,) = json.loads(ended.stdout.splitlines()[-1])
+    assert found["problems"] == ["after {}: etcd on a ended with 3"]
+    assert ended.returncode == 1
+
+
+@pytest.mark.parametrize(("is_primary", "kind"), [(False, NoLeader), (True, ClusterFailed)])
+def test_a_wait_that_fails_says_whether_there_is_a_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_primary: bool, kind: type[ClusterFailed]
+) -> None:
+    monkeypatch.setattr(Node, "is_primary", is_primary)
+    cluster = PatroniCluster.__new__(PatroniCluster)
+    cluster.nodes = [Node(Machine("a", "namespace", "10.77.0.2"), tmp_path)]
+    with pytest.raises(ClusterFailed, match="not within 0 s: it happens") as raised:
+        cluster.until(lambda: False, "it happens", within_s=0.0)
+    assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize(("without_leader", "clusters"), [(True, 2), (False, 1)])
+def test_a_second_cluster_is_made_only_if_the_first_had_no_leader(
+    monkeypatch: pytest.MonkeyPatch, without_leader: bool, clusters: int
+) -> None:
+    made: list[Timing] = []
+
+    def once(timing: Timing, _rounds: int) -> Outcome:
+        made.append(timing)
+        return Outcome(problems=["it failed"], without_leader=without_leader)
+
+    monkeypatch.setattr(program, "_run_once", once)
+    assert program._run(SHORT, 1).problems == ["it failed"]
+    assert len(made) == clusters
 
 
 def test_the_page_has_the_settings_of_the_tested_cluster() -> None:

@@ -13,8 +13,9 @@ from verification import power_loss
 from verification.fault_injection import credentials, environment, fault_cells, races
 from verification.fault_injection.environment import Environment
 from verification.fault_injection.fault_scenes import LATE_REPORT, Scene
-from verification.fault_injection.mutants import MUTANTS, mutated
+from verification.fault_injection.mutants import MUTANTS
 from verification.fault_injection.process_supervisor import ProcessSupervisor
+from verification.mutant import applied
 
 #: What a mutant blocks without end is given up after this many seconds.
 DEADLINE_S = 8.0
@@ -113,7 +114,7 @@ def test_a_broken_process_is_caught_at_its_failpoint(
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_broken_variant_is_caught(name: str, where: Path) -> None:
     look, promise = OTHERS[name]
-    with mutated(name):
+    with applied(MUTANTS[name]):
         found = look(where)
     assert any(each.startswith(promise) for each in found), found
     assert promise == found[0].split(":")[0]

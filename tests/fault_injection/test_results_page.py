@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.fault_injection.test_chaos_run import RACES
+from tests.faults.test_fuzz import EXAMPLES
+from tests.faults.test_power import IMAGES
+from tests.store.test_postgres_commit_order import COMMITS
+from tests.store.test_postgres_stops import STOPS
 from tools import faults
 from tools.faults import Line
 from verification.fault_injection import parts, soak
@@ -35,6 +40,25 @@ def test_a_share_of_the_full_size() -> None:
     assert (size.commits, size.rows) == (10_000, 100_000)
     assert parts.FULL.share(10).commits == 1_000_000
     assert size.seeds == parts.FULL.seeds
+
+
+def test_the_page_about_testing_has_the_sizes() -> None:
+    page = (faults.ROOT / "docs" / "explanation" / "testing.md").read_text("utf-8")
+    full, size = parts.FULL, faults.Size()
+    assert (full.seeds, faults.FAILOVERS, size.minutes, full.soak_minutes) == (3, 5, 5, 5)
+    for cell in (
+        f"| 102,000 steps | {size.steps:,} steps |",
+        f"| 48 runs | {full.interleavings} on each installed version of PostgreSQL |",
+        "once on each store | with three seeds on each store |",
+        "| six seconds of faults on each store | five minutes on each store |",
+        f"| {RACES} on each store | {full.races:,} on each store |",
+        f"| {IMAGES:,} | {full.images:,} |",
+        f"| {COMMITS:,} | {full.commits:,} |",
+        f"| {STOPS} | {full.freezes} on each installed version of PostgreSQL |",
+        "| each fault once | each fault five times, and once with Patroni's default times |",
+        f"{EXAMPLES} random texts for each parser | {faults.FUZZED_S} s of processor time",
+    ):
+        assert cell in page, cell
 
 
 def test_the_simulation_is_cut_into_runs() -> None:

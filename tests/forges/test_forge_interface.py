@@ -67,7 +67,7 @@ def test_open_issues_are_listed_by_their_last_change(case: ForgeCase) -> None:
     assert list(case.forge.issues(REPO, "2030-01-01T00:00:00Z")) == []
 
 
-def test_a_comment_is_written_once(case: ForgeCase) -> None:
+def test_a_comment_is_written_by_one_request(case: ForgeCase) -> None:
     number = case.open_issue("b is wrong", "")
     case.forge.comment(REPO, number, "Which b?")
     found = case.forge.issue(REPO, number)

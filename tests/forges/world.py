@@ -35,9 +35,9 @@ class World:
         self.people = People(repo, SECRET)
         self.keeper = self.new_keeper()
 
-    def new_keeper(self, name: str = "keeper") -> TrackerKeeper:
+    def new_keeper(self) -> TrackerKeeper:
         """The service of a process that starts now."""
-        self.keeper = github_keeper(self.s.core, name)
+        self.keeper = github_keeper(self.s.core, "keeper")
         return self.keeper
 
     # -- acting ----------------------------------------------------------------------------

@@ -51,10 +51,10 @@ DELAYS = {
 }
 
 
-def delays_s(policy: RetryPolicy, name: str, most: int = 50) -> list[float]:
+def delays_s(policy: RetryPolicy, name: str) -> list[float]:
     """The delays that a policy gives when the same failure happens again and again."""
     delays = []
-    for n in range(most):
+    for n in range(50):
         found = verdict(policy, FailureClass(name), {name: n}, 0, NOW)
         if found is None:
             break

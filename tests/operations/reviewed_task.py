@@ -9,11 +9,11 @@ from detent.kernel.evidence_types import type_of
 from tests.operations.installation import LocalInstallation
 
 
-def patch(path: str, *lines: str, base: str = "old") -> str:
+def patch(path: str, *lines: str) -> str:
     """The diff of a file whose only line is replaced."""
     added = "".join(f"+{line}\n" for line in lines)
     head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
-    return f"{head}@@ -1 +1,{len(lines)} @@\n-{base}\n{added}"
+    return f"{head}@@ -1 +1,{len(lines)} @@\n-old\n{added}"
 
 
 def digest(text: str) -> str:

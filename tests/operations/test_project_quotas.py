@@ -133,6 +133,7 @@ def test_a_schedule_is_not_counted(client: OperationsClient) -> None:
     client.call("put_schedule", name="daily", intent="build", every_s=60, project="barn")
     for _ in range(3):
         client.call("trigger_schedule", name="daily")
+    assert client.call("show_project", name="barn")["used"]["submissions"] == 0
 
 
 def test_bytes_are_counted_and_measured_again(client: OperationsClient) -> None:

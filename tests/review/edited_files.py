@@ -59,9 +59,7 @@ class Story:
 
 
 @st.composite
-def stories(
-    draw: Any, texts: Sequence[str] | None, *, kinds: Sequence[str] = KINDS, renames: bool = True
-) -> Story:
+def stories(draw: Any, texts: Sequence[str] | None, *, renames: bool = True) -> Story:
     """A story whose lines have these texts; None gives each line a text of its own."""
     numbers = count()
 
@@ -71,18 +69,16 @@ def stories(
 
     names = st.sampled_from(NAMES if renames else NAMES[:1])
     base = Version(NAMES[0], tuple(line() for _ in range(draw(st.integers(0, 40)))))
-    first = Version(draw(names), _edited(draw, base.lines, line, kinds))
+    first = Version(draw(names), _edited(draw, base.lines, line))
     start = first if draw(st.booleans()) else base
-    second = Version(draw(names), _edited(draw, start.lines, line, kinds))
+    second = Version(draw(names), _edited(draw, start.lines, line))
     return Story(base, first, second)
 
 
-def _edited(
-    draw: Any, lines: Sequence[Line], line: Callable[[], Line], kinds: Sequence[str]
-) -> tuple[Line, ...]:
+def _edited(draw: Any, lines: Sequence[Line], line: Callable[[], Line]) -> tuple[Line, ...]:
     made = list(lines)
     for _ in range(draw(st.integers(0, 4))):
-        kind = draw(st.sampled_from(kinds))
+        kind = draw(st.sampled_from(KINDS))
         at = draw(st.integers(0, len(made)))
         end = at if kind == "insert" else at + draw(st.integers(1, 6))
         taken = made[at:end]

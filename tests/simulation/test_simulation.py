@@ -4,9 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.simulation.conftest import Simulated
+from verification.mutant import applied
 from verification.simulation import FLOORS, MUTANTS, Outcome, simulate
 from verification.simulation.__main__ import main
-from verification.simulation.mutants import mutated
 from verification.simulation.report import MIN_REQUIRED, required
 
 #: Together 102,000 steps: from 100,000 on every kind of event is counted, and the rarest decides. A
@@ -82,7 +82,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     """Also after every mutant has come and gone."""
     first = simulate(7, 300)
     for name in MUTANTS:
-        with mutated(name):
+        with applied(MUTANTS[name]):
             pass
     again = simulate(7, 300)
     assert (again.digest, again.counts) == (first.digest, first.counts)

@@ -6,9 +6,10 @@ import pytest
 
 from verification.interleavings import explore
 from verification.interleavings.exploration import Exploration
-from verification.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
+from verification.interleavings.mutants import MUTANTS, NOTICED_BY
 from verification.interleavings.scenarios import SCENARIOS
 from verification.memory_directory import directory_in_memory
+from verification.mutant import applied
 from verification.postgres_server import Server
 
 #: `python -m verification.fault_injection --store postgres --part interleavings` makes many more.
@@ -27,7 +28,7 @@ NOTICED = {
     "sequencer-skips-a-gap": "P7: a reader missed",
     "remembered-rank-never-reset": "urgent jobs",
     "stale-version-of-a-job": "P8",
-    "blanking-touches-a-neighbour": "P9: blanking touched another job",
+    "blanking-ignores-the-stream": "P9: blanking touched another job",
     "named-rows-without-lock": "a change of a named row was lost",
     "keys-without-lock": "P2: one key has the answers",
     "limits-without-lock": "run under a limit of one",
@@ -55,7 +56,7 @@ def test_every_promise_holds_under_every_schedule(server: Server) -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(server: Server, name: str) -> None:
-    with mutated(name):
+    with applied(MUTANTS[name]):
         found = explore(server, RUNS_OF_A_MUTANT, scenarios=[NOTICED_BY[MUTANTS[name]]])
     assert any(NOTICED[name] in each for each in found.problems), found.problems
 

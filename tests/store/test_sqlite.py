@@ -338,7 +338,10 @@ def test_a_commit_of_another_process_wakes_waiting_threads(
 def test_a_notification_may_come_before_the_first_wait(path: Path) -> None:
     wakeups = notifier.Wakeups(path)
     wakeups.wake()
+    wakeups.wait(DEADLINE_S)  # begins to watch the file
+    assert wakeups._poll.poll(0)
     wakeups.wait(DEADLINE_S)
+    assert wakeups._poll.poll(0) == []
     wakeups.close()
 
 

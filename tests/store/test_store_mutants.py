@@ -9,6 +9,7 @@ from detent.store.postgres import PostgresStore
 from detent.store.sqlite import SqliteStore
 from detent.testing.conformance import CHECKS, OpenStore, run
 from verification.claim_order import check_order
+from verification.mutant import applied
 from verification.postgres_server import Cluster
 from verification.store_mutants import (
     CLAIM_ORDER,
@@ -16,7 +17,6 @@ from verification.store_mutants import (
     NOTICED_BY,
     OF_SETS,
     ON_POSTGRESQL,
-    mutated,
 )
 
 OF_SQLITE = [name for name, each in MUTANTS.items() if each not in ON_POSTGRESQL]
@@ -35,13 +35,13 @@ def check_file(name: str, path: Path) -> None:
 @pytest.mark.parametrize("name", OF_SQLITE)
 def test_a_broken_store_is_caught(name: str, tmp_path: Path) -> None:
     check_file(name, tmp_path / "sound")
-    with mutated(name), pytest.raises((AssertionError, DetentError)):
+    with applied(MUTANTS[name]), pytest.raises((AssertionError, DetentError)):
         check_file(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", OF_SETS)
 def test_broken_sets_are_caught_on_postgresql(name: str, postgres_url: str) -> None:
-    with mutated(name), pytest.raises((AssertionError, DetentError)):
+    with applied(MUTANTS[name]), pytest.raises((AssertionError, DetentError)):
         check(name, lambda clock: PostgresStore(postgres_url, clock))
 
 
@@ -59,6 +59,6 @@ def test_a_broken_set_is_caught(
 ) -> None:
     check_on_postgresql(name, postgres_url)
     another = postgres_server.create_database(f"mutant_{len(name)}", template=postgres_pattern)
-    with mutated(name), pytest.raises((AssertionError, DetentError)):
+    with applied(MUTANTS[name]), pytest.raises((AssertionError, DetentError)):
         check_on_postgresql(name, another)
     postgres_server.drop_database(f"mutant_{len(name)}")

@@ -83,11 +83,11 @@ def test_what_is_in_the_dashboard_has_a_licence_and_its_text() -> None:
     [
         (f'<a href="{URL}#sha256={"0" * 64}">one</a>', ""),
         (f'<a href="{URL}#sha256={"1" * 64}">one</a>', "the hash of"),
-        (f'<a href="{URL}#sha256={"0" * 64}" data-yanked="broken">one</a>', "was taken back"),
+        (f'<a href="{URL}#sha256={"0" * 64}" data-yanked="broken">one</a>', "was yanked"),
         ("", "is not in the registry any more"),
     ],
 )
-def test_the_registrys_word_is_understood(link: str, problem: str) -> None:
+def test_the_page_of_the_registry_is_read(link: str, problem: str) -> None:
     found = [*dependencies._of_page(package(), f"<html><body>{link}</body></html>")]
     assert len(found) == bool(problem)
     assert all(problem in each for each in found)

@@ -1,5 +1,6 @@
 """Edits of tools become unified diffs, which apply to what they replace."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from detent.transcript.edit_diff import MAX_COMPARED, edits_of
 
+HUNK = re.compile(r"@@ -\d+,(\d+) \+\d+,(\d+) @@")
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", " z"]), max_size=12).map("\n".join)
 
 
@@ -15,13 +17,16 @@ def sides(diff: str) -> tuple[list[str], list[str]]:
     """The lines before and after that a diff shows, with its counts checked."""
     before: list[str] = []
     after: list[str] = []
+    counted = [0, 0]
     for line in diff.removesuffix("\n").split("\n")[2:]:
-        if line.startswith("@@"):
+        if head := HUNK.fullmatch(line):
+            counted = [have + int(more) for have, more in zip(counted, head.groups(), strict=True)]
             continue
         if line[0] != "+":
             before.append(line[1:])
         if line[0] != "-":
             after.append(line[1:])
+    assert counted == [len(before), len(after)]
     return before, after
 
 

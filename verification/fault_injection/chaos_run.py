@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
 from detent.operations.context import Core
-from verification.fault_injection import collected_results, deliveries, receiver
+from verification.fault_injection import client_history, collected_results, deliveries, receiver
 from verification.fault_injection.checker import Seen
 from verification.fault_injection.client_history import History
 from verification.fault_injection.cluster import Cluster
@@ -200,7 +200,7 @@ class ChaosRun:
                 for piece in collected_results.pieces_of(core.store, self._looked):
                     self._logged += counted(piece)
                     self._looked = piece[-1].position
-        except Exception:  # away, as it is now and then, whatever it says
+        except Exception:  # while the store is unavailable, with any error
             return True
         seen = self._logged.copy()
         seen["marks"] = self.environment.effects.size()
@@ -240,13 +240,13 @@ class ChaosRun:
         self.report.problems += self.environment.end()
 
     def _is_worked_off(self, core: Core, left: int) -> bool:
-        """However much there is, some of it ends within its time: a slow machine is no fault."""
+        """Whether some of the rest ends in time; a slow machine may take long for all of it."""
 
         def less() -> bool:
             self.cluster.refill_all()
             return live(core) < left
 
-        return bool(until(less, f"all work has ended: {left} pieces stand still", RECOVERY_S))
+        return bool(until(less, f"all work has ended: {left} jobs make no progress", RECOVERY_S))
 
     def _unread(self, core: Core) -> int:
         """How many events readers of the log have still to get, all together."""
@@ -266,7 +266,7 @@ class ChaosRun:
 
     def _judge(self) -> None:
         self.history.close()
-        history = collected_results.history_in(self.where / "history.jsonl")
+        history = client_history.read(self.where / "history.jsonl")
         with self.environment.core() as core:
             seen = collected_results.gather(core.store, self.environment.effects, history)
             self.report.problems += collected_results.judge(
@@ -317,7 +317,6 @@ def counted(log: Iterable[Seen]) -> Counter[str]:
 #: Per minute, at least this often, or the chaos run proves nothing, on a slow machine too.
 LEAST: Mapping[str, float] = {
     "submit ok": 60,
-    "submit refused": 0,
     "repeated": 15,
     "job_completed": 40,
     "job_cancelled": 2,

@@ -20,7 +20,7 @@ REPORTS = frozenset(
     }
 )
 ENDS = frozenset({"job_completed", "job_failed", "job_cancelled"})
-#: Where a job that has not ended may stand without anybody being to blame.
+#: The states in which a job that has not ended may rightly be.
 AT_REST = frozenset({"waiting", "parked"})
 #: Facts that may come after the end and move nothing; a failed job is run again by a person.
 AFTER_END = frozenset({"job_deleted", "signal_received", "job_forked", "evidence_added"})
@@ -110,7 +110,7 @@ class JobRecord:
         theirs = event.name in REPORTS and event.actor.startswith(WORKER)
         if theirs and event.actor != self.holder:
             yield (
-                f"P5: {event.name} of {event.actor} landed on {event.stream} at {event.position}, "
+                f"P5: {event.name} of {event.actor} is in {event.stream} at {event.position}, "
                 f"which {self.holder or 'no worker'} held"
             )
 
@@ -194,7 +194,7 @@ def answer_problems(seen: Evidence) -> Iterator[str]:
     made, answered = _made(seen.log), _answered(seen.log)
     for key, ids in made.items():
         if len(ids) > 1:
-            yield f"P2: key {key} made {len(ids)} pieces of work: {', '.join(sorted(ids))}"
+            yield f"P2: key {key} created {len(ids)} tasks or jobs: {', '.join(sorted(ids))}"
     acknowledged: defaultdict[str, set[str]] = defaultdict(set)
     for op in seen.history:
         if op.kind == "submit" and op.outcome == "ok":
@@ -210,7 +210,7 @@ def answer_problems(seen: Evidence) -> Iterator[str]:
 
 
 def _made(log: Iterable[Seen]) -> dict[str, set[str]]:
-    """The pieces of work that clients have asked for, by the key in their payload."""
+    """The tasks and jobs that clients have submitted, by the key in their payload."""
     made: defaultdict[str, set[str]] = defaultdict(set)
     for event in log:
         payload = event.data.get("payload")

@@ -18,7 +18,7 @@ class Op(NamedTuple):
     kind: str
     #: The idempotency key of a submission; else empty.
     key: str = ""
-    #: The piece of work that it was about, or that it made.
+    #: The task or job that it was about, or that it created.
     id: str = ""
     outcome: str = UNKNOWN
     #: Further fields of the answer.

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from detent.store.log_walk import batches
 from detent.store.port import ReadTransaction, Store
 from detent.store.types import LoggedEvent, Query
 from detent.testing.audit import audit
-from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems
 from verification.fault_injection.client_history import Op
 from verification.fault_injection.effect_record import EffectRecord
@@ -47,10 +45,6 @@ def judge(store: Store, effects: EffectRecord, history: Sequence[Op] = ()) -> li
     except AssertionError as error:
         found.append(f"P8: {error}")
     return found
-
-
-def history_in(path: Path) -> list[Op]:
-    return client_history.read(path)
 
 
 def _seen(event: LoggedEvent) -> Seen:

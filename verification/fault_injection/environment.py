@@ -42,7 +42,7 @@ SETTINGS: Mapping[str, Any] = {
 ACTOR = c.Actor("faults")
 #: Names the file by which the clock of a process is set off.
 CLOCK = "DETENT_FAULTS_CLOCK"
-#: Where processes note each refused stale report, by one byte: who is killed cannot tell later.
+#: Where processes note each refused stale report, by one byte: a killed one cannot report later.
 REFUSED = "refused"
 #: Names the broken variant that a process is to be.
 MUTANT = "DETENT_FAULTS_MUTANT"

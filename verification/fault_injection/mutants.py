@@ -1,12 +1,11 @@
 """Deliberately broken variants that only real processes or a real disk give away, by name.
 
-A process of the supervisor becomes one through the variable DETENT_FAULTS_MUTANT; `mutated` is
-for this process. Mutants of the engine and the kernel are with the simulation and the search.
+A process of the supervisor becomes one through the variable DETENT_FAULTS_MUTANT. Mutants of the
+engine and the kernel are with the simulation and the search.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -31,13 +30,10 @@ from detent.operations.webhooks import cursor_name
 from detent.store.sqlite import connection, store
 from detent.store.types import DueTimers, IdempotencyKey
 from detent.task_lifecycles import all_lifecycles
-from verification.fault_injection.environment import MUTANT
+from verification.mutant import Patches
 from verification.simulation import mutants as simulated
 
 LIFECYCLES = all_lifecycles()
-
-VARIABLE = MUTANT
-Patches = Iterator[Any]
 
 
 # ---- seen by failpoints ----------------------------------------------------------------------
@@ -315,12 +311,3 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
         *(session_survives_its_token, session_makes_sessions),
     )
 }
-
-
-@contextmanager
-def mutated(name: str) -> Iterator[None]:
-    """Everything inside runs with the mutant; without a name, as it is."""
-    with ExitStack() as stack:
-        for change in MUTANTS[name]() if name else ():
-            stack.enter_context(change)
-        yield

@@ -1,7 +1,6 @@
 """The parts of fault injection by name, each in full and in quick size, and their results.
 
-A part says how it goes on, answers with everything that is wrong, and with the command that does
-the same again.
+A part reports its progress, and returns what is wrong and the command that runs it again.
 """
 
 import shutil
@@ -84,7 +83,21 @@ FULL = Size(
     commits=100_000,
     rows=1_000_000,
 )
-QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4, 300, 1_000)
+QUICK = Size(
+    seeds=1,
+    actions=(Action.KILL,),
+    stops=6,
+    races=200,
+    images=200,
+    jobs=20,
+    faults=4,
+    steps=4_000,
+    soak_minutes=0.1,
+    interleavings=16,
+    freezes=4,
+    commits=300,
+    rows=1_000,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +143,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a part works with: what was asked for, a place, and where to say what it sees."""
+    """What a part works with: the order, a directory, the progress report, and its result."""
 
     order: Order
     supervisor: ProcessSupervisor
@@ -171,7 +184,7 @@ class Session:
 
 
 def run(part: str, order: Order, supervisor: ProcessSupervisor, say: Say) -> Result:
-    """One part on one store; what it leaves behind is kept if it failed, or if asked for."""
+    """Run one part on one store; its directory is kept if it failed, or if the order says so."""
     result = Result(part, order.store, replay=order.command(part))
     begun_s = time.monotonic()
     where = Path(tempfile.mkdtemp(prefix="detent-faults-", dir=MEMORY))
@@ -190,16 +203,16 @@ def run(part: str, order: Order, supervisor: ProcessSupervisor, say: Say) -> Res
 
 
 def _chaos(at: Session) -> None:
-    report = ChaosRun(at.order.plan, at.supervisor, at.where, at.say).run()
-    at.result.problems = report.problems
-    at.result.seen = "; ".join(report.lines()[:2])
+    _run_chaos(at, at.order.plan)
 
 
 def _clock(at: Session) -> None:
     """A chaos run in which only the clocks of the processes are set forward and back."""
-    if not at.is_for_a_file():
-        return
-    plan = replace(at.order.plan, faults=("clock",))
+    if at.is_for_a_file():
+        _run_chaos(at, replace(at.order.plan, faults=("clock",)))
+
+
+def _run_chaos(at: Session, plan: Plan) -> None:
     report = ChaosRun(plan, at.supervisor, at.where, at.say).run()
     at.result.problems = report.problems
     at.result.seen = "; ".join(report.lines()[:2])

@@ -19,7 +19,7 @@ from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from detent.store.clock import HostClock
 from verification.fault_injection import mutants
-from verification.fault_injection.environment import CLOCK, REFUSED
+from verification.fault_injection.environment import CLOCK, MUTANT, REFUSED
 from verification.fault_injection.injected_app import REFERENCE
 
 PARTS: Mapping[str, Mapping[str, bool]] = {
@@ -39,7 +39,8 @@ def play(request: Mapping[str, Any]) -> None:
     LeaderElection.__init__.__defaults__ = (TERM_US,)
     HostClock.__call__ = _jumping_clock  # type: ignore[method-assign, assignment]
     failpoints.arm(os.environ)
-    for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():
+    mutant = os.environ.get(MUTANT)
+    for change in mutants.MUTANTS[mutant]() if mutant else ():
         change.start()
     loaded = Loaded(Settings(**request["settings"]), {}, {}, None)
     parts = PARTS[request["role"]]

@@ -184,7 +184,6 @@ LATE = (
     "h11",
     "httptools",
     "httpcore2",
-    "pydantic.v1",
     "truststore",
     "uvicorn.lifespan.on",
     "uvicorn.loops.asyncio",

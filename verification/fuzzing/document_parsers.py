@@ -1,6 +1,5 @@
 """Parsers of documents that people write: configuration, lifecycles, plans, and command lines."""
 
-import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -47,6 +46,7 @@ from verification.fuzzing.parser import (
     text,
 )
 from verification.fuzzing.request_parsers import document
+from verification.memory_directory import directory_in_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 REVIEW = ROOT / "src" / "detent" / "task_lifecycles" / "review.toml"
@@ -68,16 +68,13 @@ def from_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], ob
     """What reads a file, which a person or another program has written."""
 
     def parse(data: bytes) -> object:
-        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as made:
-            file = Path(made) / name
+        with directory_in_memory("detent-fuzzing-") as made:
+            file = made / name
             file.write_bytes(data)
             file.chmod(0o600)
             return read(file)
 
     return parse
-
-
-MEMORY = Path("/dev/shm")
 
 
 def configuration(file: Path) -> object:

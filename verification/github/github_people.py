@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
     body: bytes
 
 
-def delivery(secret: str, event: str, payload: Json, ident: str | None = None) -> Delivery:
+def delivery(secret: str, event: str, payload: Json) -> Delivery:
     """A signed delivery."""
     body = json.dumps(payload).encode()
     signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -45,7 +45,7 @@ def delivery(secret: str, event: str, payload: Json, ident: str | None = None) -
             "content-type": "application/json",
             "user-agent": "GitHub-Hookshot/test",
             "x-github-event": event,
-            "x-github-delivery": ident or str(uuid.uuid4()),
+            "x-github-delivery": str(uuid.uuid4()),
             "x-hub-signature-256": f"sha256={signature}",
         },
         body,
@@ -130,17 +130,15 @@ class People:
         self._announce("pull_request_review", models.WebhookPullRequestReviewSubmitted, given)
         return made
 
-    def comment_on_line(
-        self, pull: PullState, path: str, line: int, text: str, author: str = "alice"
-    ) -> ThreadState:
-        made = Comment(next(self.repo.ids), author, "MEMBER", text)
+    def comment_on_line(self, pull: PullState, path: str, line: int, text: str) -> ThreadState:
+        made = Comment(next(self.repo.ids), "alice", "MEMBER", text)
         thread = ThreadState(f"PRRT_{made.id}", path, line, "RIGHT", [made])
         pull.threads.append(thread)
         self._announce_comment(pull, thread, made)
         return thread
 
-    def reply(self, pull: PullState, thread: ThreadState, text: str, author: str = "alice") -> None:
-        made = Comment(next(self.repo.ids), author, "MEMBER", text)
+    def reply(self, pull: PullState, thread: ThreadState, text: str) -> None:
+        made = Comment(next(self.repo.ids), "alice", "MEMBER", text)
         thread.comments.append(made)
         self._announce_comment(pull, thread, made)
 

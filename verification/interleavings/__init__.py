@@ -2,6 +2,6 @@
 next.
 """
 
-from verification.interleavings.exploration import FLOOR, Exploration, explore
+from verification.interleavings.exploration import explore
 
-__all__ = ["FLOOR", "Exploration", "explore"]
+__all__ = ["explore"]

@@ -4,8 +4,7 @@ Each is a statement without the lock or the comparison that makes it right besid
 the scenario of the simulation that must notice it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -16,8 +15,8 @@ from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock, lock_names, share_names
 from detent.store.postgres.reader import READY
 from detent.store.postgres.transaction import Transaction
+from verification.mutant import Patches
 
-Patches = Iterator[Any]
 Make = Callable[..., Query]
 
 
@@ -97,7 +96,7 @@ def stale_version_of_a_job() -> Patches:
     )
 
 
-def blanking_touches_a_neighbour() -> Patches:
+def blanking_ignores_the_stream() -> Patches:
     """Blanking ignores the stream: other events of the commit with the same version are blanked."""
     yield _migrated(
         "LEFT JOIN blank ON blank.commit = commits.id AND blank.stream = streams.part ->> 0",
@@ -158,7 +157,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     sequencer_skips_a_gap: "claims",
     remembered_rank_never_reset: "later-arrivals",
     stale_version_of_a_job: "stale-version",
-    blanking_touches_a_neighbour: "deletion",
+    blanking_ignores_the_stream: "deletion",
     named_rows_without_lock: "named-rows",
     keys_without_lock: "same-key",
     limits_without_lock: "limits",
@@ -169,15 +168,6 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
 }
-
-
-@contextmanager
-def mutated(name: str) -> Iterator[None]:
-    """Everything inside runs with the mutant."""
-    with ExitStack() as stack:
-        for change in MUTANTS[name]():
-            stack.enter_context(change)
-        yield
 
 
 # ---- how a statement is broken ---------------------------------------------------------------

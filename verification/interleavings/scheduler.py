@@ -52,8 +52,6 @@ class Writer:
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self.name = name
         self.work = work
-        #: The operation in progress, for the check whether it may wait.
-        self.operation = ""
         self.ready: deque[Unit] = deque()
         #: What has passed and has no answer yet, and the lock that it waits for.
         self.passed: Unit | None = None
@@ -166,7 +164,7 @@ class Scheduler:
     # -- whose turn it is ------------------------------------------------------------------
 
     def _settled(self) -> list[Writer]:
-        """Who has something to pass, when everybody else waits for a lock or is done."""
+        """The writers with a statement to pass, when all others wait for a lock or are done."""
         deadline_s = time.monotonic() + DEADLINE_S
         stuck = False
         while time.monotonic() < deadline_s:
@@ -185,7 +183,7 @@ class Scheduler:
                 return ready
             if same and busy and not stuck:
                 stuck = True
-                names = ", ".join(f"{each.name} ({each.operation})" for each in busy)
+                names = ", ".join(each.name for each in busy)
                 self.problems.append(f"all writers wait for a lock: {names}")
         raise TimeoutError(f"no writer goes on: {self.schedule}")
 
@@ -201,7 +199,7 @@ class Scheduler:
         )
 
     def _waiting(self, busy: Sequence[Writer]) -> list[Writer]:
-        """Which of these wait for a lock, by the server's own word."""
+        """Which of these wait for a lock, according to the server."""
         pids = {each.passed.link.pid: each for each in busy if each.passed}
         if not pids:
             return []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from detent.errors import DetentError
 from detent.kernel import events as e
-from detent.kernel.task_lifecycle import TaskLifecycle, TaskLifecycles
+from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.kernel.world import World
 from detent.store.codec import read_event
 from detent.store.types import LoggedEvent
@@ -83,17 +83,17 @@ def records_of(log: Iterable[LoggedEvent]) -> list[e.Record]:
     ]
 
 
-def traces_of(records: Sequence[e.Record], lifecycles: TaskLifecycles = SHIPPED) -> Traces:
+def traces_of(records: Sequence[e.Record]) -> Traces:
     """Read the traces of a log; the records of a transaction have the same time."""
-    return _Reader(records, lifecycles).read()
+    return _Reader(records).read()
 
 
 class _Reader:
     """Folds one log."""
 
-    def __init__(self, records: Sequence[e.Record], lifecycles: TaskLifecycles) -> None:
+    def __init__(self, records: Sequence[e.Record]) -> None:
         self.records = records
-        self.world = World(lifecycles=lifecycles)
+        self.world = World(lifecycles=SHIPPED)
         self.found = Traces()
         relations = relations_of(records)
         self.unbegun: dict[str, list[Related]] = {}

@@ -1,7 +1,6 @@
 """The Messages API of Anthropic, streamed: `POST /v1/messages`."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,12 +11,11 @@ from verification.model_apis.model_script import (
     Answer,
     Call,
     Json,
-    Malformed,
+    ModelApi,
     ModelError,
     Refuse,
     Request,
     Say,
-    Stall,
     Step,
     Turn,
     event_stream,
@@ -77,11 +75,10 @@ MESSAGES = {
 UNKNOWN = "{name}: Extra inputs are not permitted"
 
 
-class AnthropicMessages:
+class AnthropicMessages(ModelApi):
     """Checks requests and writes replies of the Messages API."""
 
-    def __init__(self, *keys: str) -> None:
-        self.keys = keys
+    malformed = 'event: content_block_start\ndata: {"type": "conte'
 
     def is_for_model(self, request: Request) -> bool:
         return request.method == "POST" and request.path.endswith("/v1/messages")
@@ -145,20 +142,14 @@ class AnthropicMessages:
 
     # -- replies ---------------------------------------------------------------------------
 
-    def answer(self, request: Request, step: Step, call_id: str) -> Answer:
-        reply = step.reply
-        if isinstance(reply, Refuse):
-            return self._refused(reply)
-        begun = [_event("message_start", message=_message(request.body["model"], step, call_id))]
-        if isinstance(reply, Stall):
-            return Answer(200, EVENT_STREAM, event_stream(*begun), stalls=True)
-        if isinstance(reply, Malformed):
-            chunks = event_stream(*begun, 'event: content_block_start\ndata: {"type": "conte')
-            return Answer(200, EVENT_STREAM, chunks)
+    def begun(self, request: Request, step: Step, call_id: str) -> str:
+        return _event("message_start", message=_message(request.body["model"], step, call_id))
+
+    def replied(self, request: Request, step: Step, reply: Say | Call, call_id: str) -> Answer:
         reason = "tool_use" if isinstance(reply, Call) else "end_turn"
         end = {"stop_reason": reason, "stop_sequence": None}
         events = [
-            *begun,
+            self.begun(request, step, call_id),
             *_content(reply, call_id),
             _event("content_block_stop", index=0),
             _event("message_delta", delta=end, usage={"output_tokens": step.tokens_out}),
@@ -166,14 +157,14 @@ class AnthropicMessages:
         ]
         return Answer(200, EVENT_STREAM, event_stream(*events))
 
-    def _refused(self, reply: Refuse) -> Answer:
+    def refused(self, reply: Refuse) -> Answer:
         message = MESSAGES.get(reply.status, "Internal server error")
         answer = self.refusal(ModelError(reply.status, message))
         if reply.reset_s is None:
             return answer
         at = datetime.fromtimestamp(reply.reset_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         limits = {
-            "retry-after": str(max(1, round(reply.reset_s - time.time()))),
+            "retry-after": str(reply.wait_s),
             "anthropic-ratelimit-requests-remaining": "0",
             "anthropic-ratelimit-requests-reset": at,
         }

@@ -1,7 +1,6 @@
 """The Gemini API: `POST /v1beta/models/MODEL:streamGenerateContent` and `:generateContent`."""
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,12 +10,11 @@ from verification.model_apis.model_script import (
     Answer,
     Call,
     Json,
-    Malformed,
+    ModelApi,
     ModelError,
     Refuse,
     Request,
     Say,
-    Stall,
     Step,
     Turn,
     event_stream,
@@ -48,11 +46,10 @@ STREAM = ":streamGenerateContent"
 UNKNOWN = 'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
 
 
-class GeminiGenerate:
+class GeminiGenerate(ModelApi):
     """Checks requests and writes replies of the Gemini API."""
 
-    def __init__(self, *keys: str) -> None:
-        self.keys = keys
+    malformed = 'data: {"candidates": [{"con'
 
     def is_for_model(self, request: Request) -> bool:
         return request.method == "POST" and request.path.endswith((STREAM, ":generateContent"))
@@ -99,27 +96,22 @@ class GeminiGenerate:
 
     # -- replies ---------------------------------------------------------------------------
 
-    def answer(self, request: Request, step: Step, call_id: str) -> Answer:
-        reply = step.reply
-        if isinstance(reply, Refuse):
-            return self._refused(reply)
-        if isinstance(reply, Stall):
-            return Answer(200, EVENT_STREAM, (b": begun\n\n",), stalls=True)
-        if isinstance(reply, Malformed):
-            return Answer(200, EVENT_STREAM, event_stream('data: {"candidates": [{"con'))
+    def begun(self, request: Request, step: Step, call_id: str) -> str:  # noqa: ARG002
+        return ": begun"
+
+    def replied(self, request: Request, step: Step, reply: Say | Call, call_id: str) -> Answer:
         document = _document(request, step, _part(reply, call_id), call_id)
         if request.path.endswith(STREAM):
             return Answer(200, EVENT_STREAM, event_stream(f"data: {json.dumps(document)}"))
         return Answer(200, JSON, (json.dumps(document).encode(),))
 
-    def _refused(self, reply: Refuse) -> Answer:
+    def refused(self, reply: Refuse) -> Answer:
         messages = {401: "API key not valid.", 429: "Resource has been exhausted."}
         error = ModelError(reply.status, messages.get(reply.status, "The model is overloaded."))
-        if reply.reset_s is None:
+        if reply.wait_s is None:
             return self.refusal(error)
-        wait_s = max(1, round(reply.reset_s - time.time()))
         kind = "type.googleapis.com/google.rpc.RetryInfo"
-        return self.refusal(error, [{"@type": kind, "retryDelay": f"{wait_s}s"}])
+        return self.refusal(error, [{"@type": kind, "retryDelay": f"{reply.wait_s}s"}])
 
     def refusal(self, error: ModelError, details: Sequence[Json] = ()) -> Answer:
         status = STATUSES.get(error.status, "INTERNAL")

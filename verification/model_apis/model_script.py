@@ -1,8 +1,10 @@
 """What a scripted model replies, request by request, in terms that are the same for all APIs."""
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 
@@ -30,6 +32,11 @@ class Refuse:
     #: How long after the first refusal a rate limit ends; then, when that is in Unix seconds.
     reset_in_s: int | None = None
     reset_s: int | None = None
+
+    @property
+    def wait_s(self) -> int | None:
+        """How long the client has to wait from now on; None without a rate limit."""
+        return None if self.reset_s is None else max(1, round(self.reset_s - time.time()))
 
 
 @dataclass(frozen=True)
@@ -104,27 +111,61 @@ class ModelError(Exception):
         self.status = status
 
 
-class ModelApi(Protocol):
+class ModelApi(ABC):
     """One model API: what it refuses, what a conversation says, and how a reply is written."""
 
+    #: An event that ends in the middle.
+    malformed: str
+
+    def __init__(self, *keys: str) -> None:
+        """`keys` are those that it accepts."""
+        self.keys = keys
+
+    @abstractmethod
     def key_of(self, request: Request) -> str:
         """The key that the request was sent with."""
 
+    @abstractmethod
     def check(self, request: Request) -> None:
         """Raise `ModelError` for a request that the real API refuses."""
 
+    @abstractmethod
     def is_for_model(self, request: Request) -> bool:
         """Whether the path is the one at which the model replies."""
 
+    @abstractmethod
     def tools(self, body: Json) -> set[str]:
         """The names of the tools that the request offers."""
 
+    @abstractmethod
     def turns(self, body: Json) -> Iterator[Turn]:
         """The conversation, oldest first."""
 
     def answer(self, request: Request, step: Step, call_id: str) -> Answer:
         """The reply as this API writes it."""
+        reply = step.reply
+        if isinstance(reply, Refuse):
+            return self.refused(reply)
+        begun = self.begun(request, step, call_id)
+        if isinstance(reply, Stall):
+            return Answer(200, EVENT_STREAM, event_stream(begun), stalls=True)
+        if isinstance(reply, Malformed):
+            return Answer(200, EVENT_STREAM, event_stream(begun, self.malformed))
+        return self.replied(request, step, reply, call_id)
 
+    @abstractmethod
+    def begun(self, request: Request, step: Step, call_id: str) -> str:
+        """The event with which a stream begins."""
+
+    @abstractmethod
+    def replied(self, request: Request, step: Step, reply: Say | Call, call_id: str) -> Answer:
+        """A text or a call of a tool."""
+
+    @abstractmethod
+    def refused(self, reply: Refuse) -> Answer:
+        """A refusal that the script has, as of an account that has reached its limit."""
+
+    @abstractmethod
     def refusal(self, error: ModelError) -> Answer:
         """The error as this API writes it."""
 

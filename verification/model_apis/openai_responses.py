@@ -1,7 +1,6 @@
 """The Responses API of OpenAI, streamed: `POST /v1/responses`."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +10,11 @@ from verification.model_apis.model_script import (
     Answer,
     Call,
     Json,
-    Malformed,
+    ModelApi,
     ModelError,
     Refuse,
     Request,
     Say,
-    Stall,
     Step,
     Turn,
     event_stream,
@@ -64,11 +62,10 @@ CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded", 529: "server_is_ove
 UNKNOWN = "Unknown parameter: '{name}'."
 
 
-class OpenaiResponses:
+class OpenaiResponses(ModelApi):
     """Checks requests and writes replies of the Responses API."""
 
-    def __init__(self, *keys: str) -> None:
-        self.keys = keys
+    malformed = 'event: response.output_item.added\ndata: {"type": "res'
 
     def is_for_model(self, request: Request) -> bool:
         return request.method == "POST" and request.path.endswith("/v1/responses")
@@ -129,22 +126,14 @@ class OpenaiResponses:
 
     # -- replies ---------------------------------------------------------------------------
 
-    def answer(self, request: Request, step: Step, call_id: str) -> Answer:
-        reply = step.reply
-        if isinstance(reply, Refuse):
-            return self._refused(reply)
-        response: Json = {"id": f"resp_{call_id}", "object": "response", "created_at": 0}
-        response |= {"model": request.body["model"], "status": "in_progress", "output": []}
-        begun = [_event("response.created", response=response)]
-        if isinstance(reply, Stall):
-            return Answer(200, EVENT_STREAM, event_stream(*begun), stalls=True)
-        if isinstance(reply, Malformed):
-            chunks = event_stream(*begun, 'event: response.output_item.added\ndata: {"type": "res')
-            return Answer(200, EVENT_STREAM, chunks)
-        item = _item(reply, call_id)
+    def begun(self, request: Request, step: Step, call_id: str) -> str:  # noqa: ARG002
+        return _event("response.created", response=_response(request, call_id))
+
+    def replied(self, request: Request, step: Step, reply: Say | Call, call_id: str) -> Answer:
+        item, response = _item(reply, call_id), _response(request, call_id)
         done = {**response, "status": "completed", "output": [item], "usage": _usage(step)}
         events = [
-            *begun,
+            self.begun(request, step, call_id),
             _event("response.output_item.added", output_index=0, item=_begun(item)),
             *_deltas(reply, item),
             _event("response.output_item.done", output_index=0, item=item),
@@ -152,15 +141,14 @@ class OpenaiResponses:
         ]
         return Answer(200, EVENT_STREAM, event_stream(*events))
 
-    def _refused(self, reply: Refuse) -> Answer:
+    def refused(self, reply: Refuse) -> Answer:
         message = {401: "Incorrect API key provided.", 529: "The engine is overloaded."}.get(
             reply.status, "Rate limit reached."
         )
-        if reply.reset_s is None:
+        if reply.wait_s is None:
             return self.refusal(ModelError(reply.status, message))
-        wait_s = max(1, round(reply.reset_s - time.time()))
-        answer = self.refusal(ModelError(429, f"{message} Please try again in {wait_s}s."))
-        return answer._replace(headers={**answer.headers, "retry-after": str(wait_s)})
+        answer = self.refusal(ModelError(429, f"{message} Please try again in {reply.wait_s}s."))
+        return answer._replace(headers={**answer.headers, "retry-after": str(reply.wait_s)})
 
     def refusal(self, error: ModelError) -> Answer:
         code = CODES.get(error.status)
@@ -171,6 +159,12 @@ class OpenaiResponses:
 
 def _event(kind: str, **data: Any) -> str:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': 0, **data})}"
+
+
+def _response(request: Request, call_id: str) -> Json:
+    """The response before it has an item."""
+    known: Json = {"id": f"resp_{call_id}", "object": "response", "created_at": 0}
+    return {**known, "model": request.body["model"], "status": "in_progress", "output": []}
 
 
 def _item(reply: Say | Call, call_id: str) -> Json:

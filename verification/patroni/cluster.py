@@ -32,12 +32,17 @@ CLIENTS = "clients"
 POSTGRES_VERSION = 15
 WITHIN_S = 240.0
 LOOK_S = 0.05
+COMPLETE = "the leader has two standbys"
 #: A client gives up a machine that does not respond within these times, and tries the next one.
 PARAMETERS = "target_session_attrs=read-write&connect_timeout=2&tcp_user_timeout=5000"
 
 
 class ClusterFailed(RuntimeError):
-    """The cluster did not do what was waited for; the message names the directory with the logs."""
+    """A program ended, or what was waited for did not happen; the logs follow the first line."""
+
+
+class NoLeader(ClusterFailed):
+    """The same, and at the end of the wait no node accepted writes: Patroni promoted none."""
 
 
 class Node:
@@ -59,6 +64,13 @@ class Node:
         """PostgreSQL refuses to run as root, so that Patroni runs as another user."""
         command = [*as_ordinary_user(), _program("patroni"), str(self.directory / "patroni.json")]
         self.patroni = self._start(self.machine.command(command), "patroni")
+
+    def ended(self) -> str:
+        """Which program of the node has ended, and how; empty while both run."""
+        for name, process in (("etcd", self.etcd), ("patroni", self.patroni)):
+            if process is not None and process.poll() is not None:
+                return f"{name} on {self.name} ended with {process.returncode}"
+        return ""
 
     def kill(self) -> None:
         """SIGKILL Patroni and all processes of PostgreSQL."""
@@ -145,7 +157,14 @@ class PatroniCluster:
             node.start_etcd(members)
         for node in self.nodes:
             node.start_patroni()
-        self.until_complete()
+
+        def is_started() -> bool:
+            for node in self.nodes:
+                if ended := node.ended():
+                    raise ClusterFailed(f"{ended}\n{self.logs()}")
+            return self._is_complete()
+
+        self.until(is_started, COMPLETE)
 
     def leader(self, other_than: Node | None = None) -> Node:
         """The node that accepts writes; waits until there is one."""
@@ -158,19 +177,14 @@ class PatroniCluster:
         self.until(is_found, "there is a leader")
         return found[0]
 
-    def until_complete(self) -> Node:
-        """Wait until the leader has two standbys, one of them synchronous, that can be read.
+    def _is_complete(self) -> bool:
+        """Whether the leader has two standbys, one of them synchronous, that can be read.
 
         A standby that follows but has not reached a consistent state could not be promoted.
         """
-        self.until(
-            lambda: (
-                any(node.is_primary and node.standbys == 2 for node in self.nodes)
-                and all(node.is_readable for node in self.nodes)
-            ),
-            "the leader has two standbys",
+        return any(node.is_primary and node.standbys == 2 for node in self.nodes) and all(
+            node.is_readable for node in self.nodes
         )
-        return self.leader()
 
     def create_database(self, name: str) -> None:
         leader = self.leader()
@@ -209,7 +223,7 @@ class PatroniCluster:
         node.machine.connect(up=True)
         if node.patroni is None or node.patroni.poll() is not None:
             node.start_patroni()
-        self.until_complete()
+        self.until(self._is_complete, COMPLETE)
 
     def run(self, command: list[str]) -> str:
         """Run a program on the machine of the clients; its output."""
@@ -227,7 +241,9 @@ class PatroniCluster:
         end_s = time.monotonic() + within_s
         while not holds():
             if time.monotonic() > end_s:
-                raise ClusterFailed(f"Not within {within_s:.0f} s: {what}.\n{self.logs()}")
+                has_leader = any(node.is_primary for node in self.nodes)
+                failed = ClusterFailed if has_leader else NoLeader
+                raise failed(f"not within {within_s:.0f} s: {what}\n{self.logs()}")
             time.sleep(LOOK_S)
 
     def logs(self) -> str:
@@ -235,9 +251,7 @@ class PatroniCluster:
         found = []
         for node in self.nodes:
             for name in ("etcd", "patroni"):
-                path = node.directory / f"{name}.log"
-                lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
-                found += [f"-- {node.name} {name}", *lines[-15:]]
+                found += [f"-- {node.name} {name}", last_lines(node.directory / f"{name}.log")]
         return "\n".join(found)
 
     def stop(self) -> None:
@@ -247,6 +261,12 @@ class PatroniCluster:
             if node.etcd is not None:
                 node.etcd.kill()
                 node.etcd.wait()
+
+
+def last_lines(log: Path) -> str:
+    """The end of the log of a program."""
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-15:])
 
 
 def _program(name: str) -> str:

@@ -6,11 +6,10 @@ acknowledgement. A worker on the side of the leader that is cut off holds a job 
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +18,13 @@ from typing import Any
 
 from verification.network import Machine
 from verification.patroni.acknowledgements import WRITES, Acknowledgement, feed_of, read_record
-from verification.patroni.cluster import ClusterFailed, PatroniCluster, patroni_cluster
+from verification.patroni.cluster import (
+    ClusterFailed,
+    NoLeader,
+    PatroniCluster,
+    last_lines,
+    patroni_cluster,
+)
 from verification.patroni.configuration import Timing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +45,8 @@ class Outcome:
     gaps_s: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    #: The new cluster had no leader, so that no fault was injected.
+    without_leader: bool = False
     seconds: float = 0.0
 
     def line(self) -> str:
@@ -60,6 +67,7 @@ def run(directory: Path, timing: Timing, faults: Sequence[str] = FAULTS) -> Outc
         what, _, logs = str(error).partition("\n")
         print(logs, file=sys.stderr)
         outcome.problems.append(f"after {outcome.gaps_s}: {what}")
+        outcome.without_leader = isinstance(error, NoLeader) and not outcome.gaps_s
     outcome.seconds = time.monotonic() - begun_s
     return outcome
 
@@ -82,6 +90,8 @@ class Load:
         self.cluster = cluster
         self.url = cluster.url(DATABASE)
         self._clients: list[subprocess.Popen[str]] = []
+        #: Programs that run until they are stopped here, by the path of their log.
+        self._lasting: dict[Path, subprocess.Popen[str]] = {}
         self._stack = ExitStack()
         self._records: dict[str, Path] = {}
 
@@ -97,32 +107,55 @@ class Load:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def client(self, machine: Machine, role: str, given: Sequence[str], name: str = "") -> Any:
-        """Start a client on a machine; with a name, it writes a record."""
-        arguments = [sys.executable, "-m", "verification.patroni.client", role, *given]
-        if name:
-            self._records[name] = self.cluster.directory / f"{name}.jsonl"
-            arguments.append(str(self._records[name]))
-        process = self.start(machine, arguments, f"client-{role}", stdin=subprocess.PIPE)
+    def client(self, machine: Machine, role: str, given: Sequence[str], name: str) -> None:
+        """Start a client on a machine that writes a record until it is stopped."""
+        self._records[name] = self.cluster.directory / f"{name}.jsonl"
+        arguments = [*_client(role), *given, str(self._records[name])]
+        self._clients.append(self.start(machine, arguments, f"client-{name}"))
+
+    def holder(self, machine: Machine) -> "subprocess.Popen[str]":
+        """Start a client that holds one job, and reports it when it reads a line."""
+        command, pipe = [*_client("holder"), self.url], subprocess.PIPE
+        with self._log("client-holder").open("a") as log:
+            process = self._spawn(machine, command, stdin=pipe, stdout=pipe, stderr=log)
         self._clients.append(process)
         return process
 
-    def start(
-        self, machine: Machine, command: Sequence[str], name: str, **options: Any
+    def start(self, machine: Machine, command: Sequence[str], name: str) -> "subprocess.Popen[str]":
+        """Start a program that is to run until it is stopped; its output goes to its log."""
+        with self._log(name).open("a") as log:
+            process = self._spawn(machine, command, stdout=log, stderr=log)
+        self._lasting[self._log(name)] = process
+        return process
+
+    def _spawn(
+        self, machine: Machine, command: Sequence[str], **streams: Any
     ) -> "subprocess.Popen[str]":
-        log = self._stack.enter_context((self.cluster.directory / f"{name}.log").open("a"))
         process = subprocess.Popen(
             machine.command(command),
-            stdout=subprocess.PIPE,
-            stderr=log,
             text=True,
             cwd=self.cluster.directory,
             env=self.environment,
-            **options,
+            **streams,
         )
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         return process
+
+    def _log(self, name: str) -> Path:
+        return self.cluster.directory / f"{name}.log"
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a condition; fail as soon as a program that is to run has ended."""
+
+        def holds_while_running() -> bool:
+            for log, process in self._lasting.items():
+                if process.poll() is not None:
+                    ended = f"{log.stem} ended with {process.returncode}"
+                    raise ClusterFailed(f"{ended}\n{last_lines(log)}")
+            return holds()
+
+        self.cluster.until(holds_while_running, what)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -147,11 +180,8 @@ class Load:
     def _start_detent(self) -> str:
         """`detent up`, once it is ready; returns the token of its owner."""
         arguments = [_detent(), "up", "--app", "verification.patroni.work:app"]
-        process = self.start(self.cluster.clients, arguments, "detent-up")
-        assert process.stdout is not None
-        if not any("Ready" in line for line in process.stdout):
-            log = (self.cluster.directory / "detent-up.log").read_text("utf-8")
-            raise RuntimeError(f"detent up did not become ready:\n{log}")
+        self.start(self.cluster.clients, arguments, "detent-up")
+        self.until(lambda: "Ready" in self._log("detent-up").read_text("utf-8"), "detent is ready")
         token = self.cluster.directory / "installation" / "token"
         return token.read_text("ascii").strip()
 
@@ -167,7 +197,7 @@ class Load:
         since_s = time.monotonic()
         for name, kinds in (("http", ("task",)), ("engine", ("submitted", "completed"))):
             for kind in kinds:
-                self.cluster.until(
+                self.until(
                     lambda name=name, kind=kind: any(  # type: ignore[misc]
                         each.kind == kind and each.began > since_s + CALM_S
                         for each in self.record(name)
@@ -182,7 +212,7 @@ class Load:
 
     def stop_clients(self) -> None:
         for process in self._clients:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
 
     @property
@@ -190,6 +220,10 @@ class Load:
         """The files of all records, those of the feed too."""
         paths = [path for each in self._records.values() for path in (each, feed_of(each))]
         return [str(path) for path in paths if path.exists()]
+
+
+def _client(role: str) -> list[str]:
+    return [sys.executable, "-m", "verification.patroni.client", role]
 
 
 def _detent() -> str:
@@ -222,9 +256,9 @@ def _cut(load: Load, outcome: Outcome, number: int) -> None:
     leader = cluster.leader()
     name = f"inside{number}"
     load.client(leader.machine, "engine", [load.url], name)
-    holder = load.client(leader.machine, "holder", [load.url])
-    held = holder.stdout.readline().strip()
-    cluster.until(lambda: bool(load.record(name)), "the client inside is acknowledged")
+    holder = load.holder(leader.machine)
+    held = _line_of(holder)
+    load.until(lambda: bool(load.record(name)), "the client inside is acknowledged")
     cluster.cut_leader()
     cut_s = time.monotonic()
     cluster.leader(other_than=leader)
@@ -232,12 +266,21 @@ def _cut(load: Load, outcome: Outcome, number: int) -> None:
     connected_s = time.monotonic()
     cluster.repair(leader)
     outcome.problems += _acknowledged_inside(load.record(name), cut_s, connected_s)
-    cluster.until(lambda: load.is_completed(held), "another worker has the held job")
+    load.until(lambda: load.is_completed(held), "another worker has the held job")
+    assert holder.stdin is not None
     holder.stdin.write("report\n")
     holder.stdin.flush()
-    code = holder.stdout.readline().strip()
-    if code != STALE:
+    if (code := _line_of(holder)) != STALE:
         outcome.problems.append(f"the report of a stale worker was answered with {code!r}")
+
+
+def _line_of(holder: "subprocess.Popen[str]") -> str:
+    """The next line that the holder prints."""
+    assert holder.stdout is not None
+    line = holder.stdout.readline()
+    if not line:
+        raise ClusterFailed(f"the client that holds a job ended with {holder.wait()}")
+    return line.strip()
 
 
 def _acknowledged_inside(

@@ -5,8 +5,8 @@ their effect: what was read in one transaction is acted on in a later one.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
@@ -31,13 +31,13 @@ from detent.kernel.predicates import WAITING_JOB
 from detent.kernel.world import World
 from detent.store.port import WriteTransaction
 from detent.store.types import DueTimers
+from verification.mutant import Patches
 from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_time import TIME
 from verification.simulation.mutants_unseen import UNSEEN
 from verification.simulation.mutants_variants import VARIANTS
 
-Patches = Iterator[Any]
 HELD, HELD_RUN = guards.held, guards.held_run
 
 
@@ -254,15 +254,6 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
 
 #: The mutants that only a run with variants can catch.
 NEED_VARIANTS = frozenset(each.__name__.replace("_", "-") for each in VARIANTS)
-
-
-@contextmanager
-def mutated(name: str | None) -> Iterator[None]:
-    """Everything inside runs with the mutant; without a name, as it is."""
-    with ExitStack() as stack:
-        for change in MUTANTS[name]() if name is not None else ():
-            stack.enter_context(change)
-        yield
 
 
 def _everywhere(function: Any, instead: Any) -> Patches:

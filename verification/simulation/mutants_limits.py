@@ -13,8 +13,7 @@ from detent.keeper import scheduler as firing
 from detent.operations import schedules as operations
 from detent.operations.context import Core
 from detent.schedule_times import Schedule
-
-Patches = Iterator[Any]
+from verification.mutant import Patches
 
 
 def pause_is_ignored_by_claims() -> Patches:

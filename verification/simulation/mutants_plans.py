@@ -1,7 +1,6 @@
 """Broken variants of plans, resources and budgets: one omission each."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -24,10 +23,8 @@ from detent.kernel.evolve.table import CHANGES
 from detent.kernel.resource_matching import candidates
 from detent.kernel.world import World
 from detent.store.port import ReadTransaction
+from verification.mutant import Patches
 from verification.simulation.mutants_unseen import unfenced
-
-Patches = Iterator[Any]
-
 
 # ---- resources -------------------------------------------------------------------------------
 

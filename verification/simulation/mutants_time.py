@@ -1,14 +1,12 @@
 """Broken variants of time: a store's clock that stops or goes back, endless leases."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 from unittest.mock import patch
 
 from detent.store.clock import Moment, StoreClock, Written
 from detent.worker.active_run import HeldJob
+from verification.mutant import Patches
 from verification.simulation import time_records
-
-Patches = Iterator[Any]
 
 
 def store_clock_stops() -> Patches:

@@ -2,7 +2,7 @@
 others who act in between bring it to light.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -12,9 +12,7 @@ from detent.kernel import commands as c
 from detent.kernel.decide import HANDLERS
 from detent.kernel.draft import Draft
 from detent.store.sqlite.writer import SqliteWriter
-
-Patches = Iterator[Any]
-
+from verification.mutant import Patches
 
 # ---- one report without a fence --------------------------------------------------------------
 

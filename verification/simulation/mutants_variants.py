@@ -1,7 +1,5 @@
 """Broken choices between the variants of a task."""
 
-from collections.abc import Iterator
-from typing import Any
 from unittest.mock import patch
 
 from detent.kernel import commands as c
@@ -10,8 +8,7 @@ from detent.kernel import events as e
 from detent.kernel.decide.variant_choice import choose_variant
 from detent.kernel.draft import Draft
 from detent.kernel.variants import CHOSEN
-
-Patches = Iterator[Any]
+from verification.mutant import Patches
 
 
 def other_variants_go_on() -> Patches:

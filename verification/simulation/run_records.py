@@ -12,7 +12,7 @@ from detent.kernel import events as e
 from verification.model_search.scenarios import Role
 
 LEASE_US = 10_000_000
-#: What every piece of work may do; the auditor counts retries against it.
+#: What every job may do; the auditor compares retries with it.
 ROLE = Role({"error": 1, "network": 1, "timeout": 1, "lost": 3}, rate_limit=True, max_rounds=2)
 
 ANSWERS = c.AnswerTask | c.AnswerJob

@@ -7,7 +7,7 @@ transactions, and others may have turns of their own in between.
 
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -23,11 +23,12 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.worker import active_run
 from verification.memory_directory import directory_in_memory
+from verification.mutant import applied
 from verification.simulation import time_records
 from verification.simulation.auditor import Auditor
 from verification.simulation.final_checks import end_in_peace, put_schedule
 from verification.simulation.injected_faults import Died, Faults, Violation
-from verification.simulation.mutants import NEED_VARIANTS, mutated
+from verification.simulation.mutants import MUTANTS, NEED_VARIANTS
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
 from verification.simulation.provider_records import OPEN_US
 from verification.simulation.report import Outcome
@@ -214,7 +215,7 @@ def simulate(
     variants = variants or mutant in NEED_VARIANTS
     outcome = Outcome(seed, steps, mutant=mutant, variants=variants)
     with (
-        mutated(mutant),
+        nullcontext() if mutant is None else applied(MUTANTS[mutant]),
         patch.object(provider_health, "OPEN_US", OPEN_US),
         _ids_in_order(),
         directory_in_memory("detent-simulation-") as directory,

@@ -13,7 +13,7 @@ from verification.simulation.injected_faults import Violation
 from verification.simulation.run_records import LEASE_US
 
 
-class ReadTransaction(NamedTuple):
+class TimeReading(NamedTuple):
     """The store's time in a transaction, the time that has passed, and how often the wall clock
     had jumped by then.
     """
@@ -36,11 +36,11 @@ class TimeRecord:
         self.jumps += 1
         self.clock.set(self.clock.now + us)
 
-    def begun(self, now: int, before: ReadTransaction | None) -> ReadTransaction:
+    def begun(self, now: int, before: TimeReading | None) -> TimeReading:
         """A write transaction has begun; `before` is the last one of the same process."""
         if now < self._latest:
             raise Violation(f"P14: the store's time went back by {self._latest - now} us")
-        reading = ReadTransaction(now, self.clock.elapsed(), self.jumps)
+        reading = TimeReading(now, self.clock.elapsed(), self.jumps)
         if before is not None and before.jumps == self.jumps:
             passed, seen = reading.elapsed - before.elapsed, now - before.now
             if seen < passed - 2 * passed // SLEW - OVERLAP_US:

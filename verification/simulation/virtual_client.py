@@ -30,7 +30,7 @@ OPERATOR = Caller("operator", frozenset(Scope))
 ANSWERS = {"question": ("yes", "no"), "confirmation": ("confirm", "confirm", "refuse")}
 #: How much of the work has a plan.
 PLANNED = 0.5
-#: More than this many pieces of live work and nothing is submitted until some have ended.
+#: With more live jobs than this, nothing is submitted until some have ended.
 MAX_LIVE = 30
 #: People look mostly at what is new.
 RECENT = 15

@@ -1,6 +1,7 @@
-"""How a virtual worker carries out a plan: by the very driver of real workers, `PlanRun`.
+"""How a virtual worker executes a plan: with `PlanRun`, which real workers use too.
 
-Its line goes past the auditor. Others act between what it tells, and between what the steps do.
+The auditor sees each of its commands. Others act between its commands, and between what the steps
+do.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -80,7 +81,7 @@ class AuditedEngineClient(EngineClient):
             return result.value
 
 
-class Carrying:
+class PlanExecution:
     """One claimed job with a plan, until it leaves the worker's hands."""
 
     def __init__(self, worker: "Worker", claimed: Claimed) -> None:

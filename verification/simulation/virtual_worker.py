@@ -14,7 +14,7 @@ from verification.model_search.observer import Hand
 from verification.model_search.scenarios import late
 from verification.simulation.money_records import MAX_CALL
 from verification.simulation.run_records import ROLE
-from verification.simulation.virtual_executor import Carrying
+from verification.simulation.virtual_executor import PlanExecution
 from verification.simulation.virtual_process import Process
 
 STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", "child")
@@ -65,7 +65,7 @@ class Worker:
             while claimed:
                 each, *claimed = claimed
                 if each.job.run_id is None:
-                    yield from Carrying(self, each).life()
+                    yield from PlanExecution(self, each).life()
                 else:
                     yield from self._work(each)
                 if claimed and not self.calm and self._ahead.random() < HANDS_BACK:

@@ -24,8 +24,8 @@ def comment(name: str = "c1", text: str = "Use less salt.", **fields: Any) -> rc
     return rc.NewComment(name, DIFF, "T-j1-r1", *lines, text)._replace(**fields)
 
 
-def added(s: Story, *new: rc.NewComment, actor: c.Actor = ANN) -> list[str]:
-    s.do(rc.AddComments("T", new), actor)
+def added(s: Story, *new: rc.NewComment) -> list[str]:
+    s.do(rc.AddComments("T", new), ANN)
     answer: list[str] = s.answer
     return answer
 

@@ -98,7 +98,7 @@ class Story:
     def job(self, at: str = "") -> Job:
         return self.world.job(self.job_id(at))
 
-    def job_id(self, at: str) -> str:
+    def job_id(self, at: str = "") -> str:
         at = at or next(each for each in ALONE if self.world.find_task(each) or each == "J")
         task = self.world.find_task(at)
         return at if task is None else str(task.job_id)
@@ -147,8 +147,8 @@ class Story:
             return self.do(c.CancelJob(at or "J"))
         return self.do(c.CancelTask(at or "T"))
 
-    def signal(self, name: str, value: Any = None, at: str = "") -> str:
-        return self.do(c.SendSignal(self.job_id(at), name, value))
+    def signal(self, name: str, value: Any = None) -> str:
+        return self.do(c.SendSignal(self.job_id(), name, value))
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -200,8 +200,8 @@ class Story:
 
     # -- the keeper ----------------------------------------------------------------------------
 
-    def reclaim(self, at: str = "") -> str:
-        job = self.job(at)
+    def reclaim(self) -> str:
+        job = self.job()
         return self.do(c.ReclaimJob(job.id, job.fence), KEEPER)
 
     def due(self, at: str = "") -> str:
@@ -215,9 +215,9 @@ class Story:
         self.now = max(self.now, known.due_at)
         return self.do(c.WakeJob(self.job_id(at), wait), KEEPER)
 
-    def expire(self, limit: str, at: str = "") -> str:
+    def expire(self, limit: str) -> str:
         """The moment of a limit comes, and the keeper sees it."""
-        job = self.job(at)
+        job = self.job()
         deadline = job.queue_deadline if limit == "queue" else job.job_deadline
         self.now = max(self.now, deadline or 0)
         return self.do(c.ExpireJob(job.id, limit), KEEPER)
