@@ -53,9 +53,9 @@ def _fill(place: LocalInstallation) -> Made:
     place.report(c.FailRun(claimed.grant, str(claimed.job.run_id), "error", HOSTILE, 1))
     spent = place.submit()
     (claimed,) = place.claim()
-    detail = {"text": "its costs exceed its budget", "budget": 1_000_000}
+    over = {"text": "its costs exceed its budget"}
     run_id = str(claimed.job.run_id)
-    place.report(c.SuspendRun(claimed.grant, run_id, "budget", "budget", detail=detail))
+    place.report(c.SuspendRun(claimed.grant, run_id, "budget", "budget", detail=over))
     planned = place.submit(options={"plan": PLAN})
     (claimed,) = place.claim()
     place.report(c.StartStep(claimed.grant, "call"))

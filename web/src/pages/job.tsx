@@ -110,7 +110,7 @@ function Inside({ job }: { job: Job }) {
           <table className="list" aria-label="Events, oldest first">
             <thead>
               <tr>
-                {["Event", "Time", "By"].map((name) => (
+                {["Event", "About", "Time", "By"].map((name) => (
                   <th key={name} scope="col">
                     {name}
                   </th>
@@ -121,6 +121,7 @@ function Inside({ job }: { job: Job }) {
               {events.data?.events.map((event) => (
                 <tr key={event.position}>
                   <td className="mono">{event.name}</td>
+                  <td>{event.subject && shortId(event.subject)}</td>
                   <td>
                     <When at={event.at} exact />
                   </td>
