@@ -31,9 +31,9 @@ def test_an_amount_that_is_none_names_the_option(run: Run) -> None:
         ("tasks", "set", task_id, "--budget", "nan", "--budget"),
         ("raise", task_id, "$", "DOLLARS"),
     ):
-        said = run(*command, code=2).output
-        assert f"Invalid value for {option}" in said, said
-        assert "is not an amount of dollars, for example 25 or 0.50." in said
+        printed = run(*command, code=2).output
+        assert f"Invalid value for {option}" in printed, printed
+        assert "is not an amount of dollars, for example 25 or 0.50." in printed
     assert "budget $7.50" in run("raise", task_id, "$7.5").output
 
 
