@@ -1,5 +1,5 @@
 import { defineConfig, type Plugin } from "vite";
-import { dependencies } from "./package.json";
+import manifest from "./package.json" with { type: "json" };
 
 const DETENT = "http://127.0.0.1:5680";
 
@@ -8,7 +8,7 @@ function licences(): Plugin {
   return {
     name: "licences",
     async generateBundle(_, bundle) {
-      const names = new Set(Object.keys(dependencies));
+      const names = new Set(Object.keys(manifest.dependencies));
       for (const each of Object.values(bundle)) {
         for (const file of each.type === "chunk" ? Object.keys(each.modules) : []) {
           const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file);

@@ -1,6 +1,7 @@
 """Every command that looks, as JSON and as a table at 60 and 200 columns, over hostile data."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,10 +51,16 @@ def _fill(place: LocalInstallation) -> Made:
     failed = place.submit()
     (claimed,) = place.claim()
     place.report(c.FailRun(claimed.grant, str(claimed.job.run_id), "error", HOSTILE, 1))
+    spent = place.submit()
+    (claimed,) = place.claim()
+    over = {"text": "its costs exceed its budget"}
+    run_id = str(claimed.job.run_id)
+    place.report(c.SuspendRun(claimed.grant, run_id, "budget", "budget", detail=over))
     planned = place.submit(options={"plan": PLAN})
     (claimed,) = place.claim()
     place.report(c.StartStep(claimed.grant, "call"))
-    return {"ready": ready, "asking": asking, "failed": failed, "planned": planned}
+    ids = {"ready": ready, "asking": asking, "failed": failed, "spent": spent}
+    return {**ids, "planned": planned}
 
 
 @pytest.fixture
@@ -131,9 +138,9 @@ def test_a_table_fits_and_holds_nothing_that_a_terminal_obeys(
 
 def test_a_row_stays_one_line_whatever_its_title_says(run: Callable[..., Result]) -> None:
     listed = run("tasks", COLUMNS="200").stdout.splitlines()
-    assert len(listed) == 5
-    assert "redturned second line" in listed[4]
-    assert listed[4].index("runQA") == listed[0].index("INTENT") - listed[4].count("任") * 2
+    assert len(listed) == 6
+    assert "redturned second line" in listed[-1]
+    assert listed[-1].index("runQA") == listed[0].index("INTENT") - listed[-1].count("任") * 2
 
 
 def test_at_60_columns_id_state_and_title_are_left(run: Callable[..., Result]) -> None:
@@ -153,7 +160,7 @@ def test_pages_meet(run: Callable[..., Result]) -> None:
     first = json.loads(run("tasks", "--limit", "3", "--json").stdout)
     second = json.loads(run("tasks", "--limit", "3", "--cursor", first["cursor"], "--json").stdout)
     ids = [row["id"] for row in (*first["items"], *second["items"])]
-    assert len(set(ids)) == len(ids) == 4
+    assert len(set(ids)) == len(ids) == 5
 
 
 @pytest.mark.parametrize("order", ["state_at", "-priority"])
@@ -196,11 +203,17 @@ def test_show_has_the_error_of_a_failed_task(run: Callable[..., Result]) -> None
 
 def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
     shown = run("show", "{asking}").stdout
-    assert "question" in shown
+    assert re.search("^question ", shown, re.MULTILINE)
     assert "task_blocked" in shown
     why = run("why", "{asking}").stdout
     assert "cleared by a person (answer or cancel)" in why
     assert "None" not in why
+
+
+def test_show_does_not_call_a_spent_budget_a_question(run: Callable[..., Result]) -> None:
+    shown = run("show", "{spent}").stdout
+    assert re.search("^reason +its costs exceed its budget$", shown, re.MULTILINE)
+    assert not re.search("^(question|subtasks) ", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,19 @@ def test_a_budget_that_is_none_is_refused(run: Run) -> None:
     assert "more than 0 dollars" in run("raise", task_id, "0", code=2).output
 
 
+def test_an_amount_that_is_none_names_the_option(run: Run) -> None:
+    task_id = run("submit", "runQA", "--hold").output.strip()
+    for *command, option in (
+        ("submit", "runQA", "--budget", "much", "--budget"),
+        ("tasks", "set", task_id, "--budget", "nan", "--budget"),
+        ("raise", task_id, "$", "DOLLARS"),
+    ):
+        printed = run(*command, code=2).output
+        assert f"Invalid value for {option}" in printed, printed
+        assert "is not an amount of dollars, for example 25 or 0.50." in printed
+    assert "budget $7.50" in run("raise", task_id, "$7.5").output
+
+
 def test_the_mapping_of_states(run: Run) -> None:
     rows = json.loads(run("lifecycle", "mapping", "--json").output)["items"]
     (failed,) = [row for row in rows if row["failed"] and row["reason"] == "error"]

@@ -233,6 +233,7 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     ("command", "message"),
     [
         (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
+        (("schedules", "put", "often", "runQA"), "Give --cron or --every, and not both."),
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
         (("submit", "runQA", "--payload", "{"), "The payload is not JSON"),
         (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),

@@ -172,6 +172,20 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
     assert text.startswith("&lt;b&gt;bold&lt;/b&gt; &amp; more")
 
 
+REVIEW: dict[str, Any] = {
+    "intent": "runQA",
+    "title": "T",
+    "state": "ready",
+    "phase": "idle",
+    "ending": None,
+    "events": [],
+    "blocked_by": None,
+    "blocked_detail": {},
+    "error_class": None,
+    "actions": [{"action": each} for each in ("accept", "reject")],
+}
+
+
 def test_the_terminal_bell_and_desktop_notifications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,24 +193,24 @@ def test_the_terminal_bell_and_desktop_notifications(
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/sent\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    row: dict[str, Any] = {
-        "intent": "runQA",
-        "title": "T",
-        "state": "ready",
-        "phase": "idle",
-        "ending": None,
-        "events": [],
-        "blocked_detail": {},
-        "error_class": None,
-        "actions": [{"action": each} for each in ("accept", "reject")],
-    }
     watch.notify_person([])
     assert capsys.readouterr().err == ""
-    watch.notify_person([{**row, "blocked_by": None}])
+    watch.notify_person([REVIEW])
     assert capsys.readouterr().err == "\a"
     sent = (tmp_path / "sent").read_text().splitlines()
     assert sent == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *sent[4:]]
     assert sent[4:] == ["review: accept or reject"]
+
+
+def test_a_notification_that_hangs_does_not_end_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "notify-send"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(watch, "NOTIFY_WITHIN_S", 0.1)
+    watch.notify_person([REVIEW])
 
 
 def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) -> None:

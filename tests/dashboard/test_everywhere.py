@@ -24,6 +24,21 @@ def board(page: Page, detent: Scene) -> Page:
     return page
 
 
+def test_every_page_has_a_title_of_its_own(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Name \u202e the tab")
+    titles = {
+        "/jobs": "Jobs",
+        f"/tasks/{task_id}": "Name \ufffd the tab",
+        f"/tasks/{task_id}/review": "Review: Name \ufffd the tab",
+        f"/runs/{task_id}-j1-r1": f"Run \u2026{task_id[-4:]}-j1-r1",
+        "/lifecycles/board": "Lifecycle board",
+        "/nowhere": "There is no such page",
+    }
+    for path, title in titles.items():
+        page.goto(detent.url + path)
+        expect(page).to_have_title(re.compile(rf"^(\(\d+\) )?{re.escape(title)} · detent$"))
+
+
 def test_the_palette_opens_pages_by_keys_alone(board: Page) -> None:
     dialog = palette(board)
     page_count = dialog.get_by_role("option").count()

@@ -161,10 +161,10 @@ def test_raise_a_budget(page: Page, detent: Scene) -> None:
     assert detent.last_event(task_id, "budget_raised")["data"]["budget"] == 7_500_000
 
 
-def test_stop_instead_of_raising(page: Page, detent: Scene) -> None:
+def test_cancel_instead_of_raising(page: Page, detent: Scene) -> None:
     task_id = detent.submit("agent", "SPEND", "blocked", title="Stopper", max_budget_usd=1)
     open_matter(page, detent, task_id)
-    page.get_by_role("button", name="Stop the task").click()
+    page.get_by_role("button", name="Cancel the task").click()
     assert detent.last_event(task_id, "task_cancelled")["data"]["reason"] == "budget"
 
 

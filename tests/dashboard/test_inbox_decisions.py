@@ -88,10 +88,10 @@ def test_the_count_is_the_same_everywhere(page: Page, detent: Scene) -> None:
     assert detent.json("inbox", "--json")["count"] == count
     assert f"{count} waiting." in detent.run("inbox", "--list").stdout
     expect(page.locator("nav .count")).to_contain_text(str(count))
-    expect(page).to_have_title(f"({count}) detent")
+    expect(page).to_have_title(f"({count}) Inbox · detent")
     expect(page.get_by_text(f"{count} items waiting, the most urgent first")).to_be_visible()
     page.get_by_role("button", name="Accept").first.click()
-    expect(page).to_have_title(f"({count - 1}) detent")
+    expect(page).to_have_title(f"({count - 1}) Inbox · detent")
 
 
 # ---- many --------------------------------------------------------------------------------------

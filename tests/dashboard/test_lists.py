@@ -123,6 +123,19 @@ def test_the_server_sorts_and_filters(page: Page, detent: Scene) -> None:
     assert "sort=created_at" in page.url
     page.get_by_label("Filter by state").select_option("failed")
     expect(page.get_by_text("No job matches the filters.")).to_be_visible()
+    page.get_by_role("button", name="Clear", exact=True).click()
+    expect(page).to_have_url(f"{detent.url}/jobs?sort=created_at")
+
+
+def test_work_that_does_not_exist_leads_to_the_list(page: Page, detent: Scene) -> None:
+    for kind in ("job", "run"):
+        page.goto(f"{detent.url}/{kind}s/nope")
+        trouble = page.get_by_role("alert")
+        expect(trouble).to_contain_text(f"There is no {kind} 'nope'.")
+        expect(trouble.locator("code")).to_have_text(f"detent {kind}s")
+        expect(trouble.get_by_role("button")).to_have_count(0)  # it would not help to try again
+        page.get_by_role("link", name=f"Open the list of {kind}s").click()
+        expect(page.get_by_role("heading", name=f"{kind.title()}s")).to_be_visible()
 
 
 def test_the_server_searches(page: Page, detent: Scene) -> None:

@@ -59,7 +59,7 @@ def test_the_reasons_say_what_was_measured_and_against_what() -> None:
             "90 of 100 runs succeeded in the last 24 h (degraded: 80 to 95 %)",
         ),
         ("queue", "unhealthy", "51 queued (unhealthy: over 50)"),
-        ("blocked", "ok", "2 blocked (ok: below 3)"),
+        ("blocked", "ok", "2 blocked, besides questions (ok: below 3)"),
     ]
 
 
@@ -68,7 +68,7 @@ def test_with_nothing_to_do_the_reasons_say_so() -> None:
     assert [reason.text for reason in health.reasons] == [
         "no run ended in the last 24 h",
         "0 queued (ok: below 10)",
-        "0 blocked (ok: below 3)",
+        "0 blocked, besides questions (ok: below 3)",
     ]
     assert health.waiting_for_people == 0
 

@@ -13,6 +13,7 @@ import { Loading, Trouble } from "./ui/notes";
 import { useNotifications } from "./ui/notifications";
 import { Shell } from "./ui/shell";
 import { TablesProvider } from "./ui/tables";
+import { Title, useWaitingTitle } from "./ui/title";
 
 const PAGES = [
   ["/inbox/:id?", Inbox],
@@ -70,9 +71,7 @@ function Inside() {
   }, []);
   useEffect(sendOnLeaving, []);
   const { count, total } = useWaiting();
-  useEffect(() => {
-    document.title = count ? `(${count}) detent` : "detent";
-  }, [count]);
+  useWaitingTitle(count);
   useNotifications(total);
   return (
     <Shell waiting={count} onLeave={() => decisions.flush()}>
@@ -92,7 +91,7 @@ function Page() {
   }
   return (
     <>
-      <h1>There is no such page</h1>
+      <Title>There is no such page</Title>
       <p>
         <Link to="/">Go to the inbox</Link>, or check the address.
       </p>

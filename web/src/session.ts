@@ -33,7 +33,7 @@ const REASONS: Record<string, [string, string]> = {
   ],
 };
 
-export function refusalFrom(hash: string): Problem | null {
+function refusalFrom(hash: string): Problem | null {
   const found = /^#sign-in=([\w-]+)$/.exec(hash);
   if (!found) return null;
   const [detail, hint] = REASONS[found[1]!] ?? REASONS.failed!;

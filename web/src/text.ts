@@ -25,6 +25,11 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** A reason: the name of one as words, a text as it is. */
+export function reasonText(reason: string): string {
+  return plain(/^[a-z_]+$/.test(reason) ? words(reason) : reason);
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }

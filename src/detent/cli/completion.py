@@ -19,7 +19,8 @@ HINTS = {
 def completion(ctx: click.Context, shell: str, as_json: bool) -> None:
     """Print a completion script for bash, zsh or fish.
 
-    To install it, add `eval "$(detent completion bash)"` to the start-up file of the shell.
+    To install it, add a line to the start-up file of the shell. For bash and zsh:
+    `eval "$(detent completion bash)"`; for fish: `detent completion fish | source`.
     """
     found = get_completion_class(shell)
     assert found is not None, "the choices above are those that click knows"

@@ -26,7 +26,7 @@ def context() -> None:
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    help="Certificates in PEM form that the gateway's is checked with.",
+    help="A file of PEM certificates, with which the certificate of the gateway is checked.",
 )
 @click.option("--use", "use_it", is_flag=True, help="Use it from now on.")
 @click.option("--no-check", "unchecked", is_flag=True, help="Do not connect to the gateway.")

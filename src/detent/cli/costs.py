@@ -7,7 +7,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.typed_values import value_from
+from detent.cli.typed_values import dollars_from
 
 TASKS = ("ID", "RUNS", "COST", "BUDGET", "TOKENS IN", "TOKENS OUT")
 RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")
@@ -34,12 +34,13 @@ def _summary(found: Mapping[str, Any]) -> str:
     spent = f"{found['id']} has cost {_dollars(found['tree']['cost'])} with its subtasks"
     if found["left"] is None:
         return f"{spent}. It has no budget."
-    warning = (
-        f" Most of its budget is spent. To raise it: detent raise {found['id']} DOLLARS"
-        if found["warned"]
-        else ""
-    )
-    return f"{spent} and may spend {_dollars(found['left'])} more.{warning}"
+    left = max(found["left"], 0)
+    rest = f"and may spend {_dollars(left)} more." if left else "and its budget is spent."
+    if left and found["warned"]:
+        rest += " Most of its budget is spent."
+    if not left or found["warned"]:
+        rest += f" To raise it: detent raise {found['id']} DOLLARS"
+    return f"{spent} {rest}"
 
 
 def _task(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -65,10 +66,8 @@ def _dollars(amount: float) -> str:
 @output.json_option
 def raise_budget(task_id: str, max_budget_usd: str, as_json: bool) -> None:
     """Set a task's budget in dollars; work that waited for budget continues."""
+    amount = dollars_from(max_budget_usd, "DOLLARS")
     with connect() as detent:
-        amount = value_from(max_budget_usd)
         moved = detent.call("edit_task", task_id=task_id, max_budget_usd=amount)
-    if as_json:
-        output.print_json(moved)
-    else:
-        output.print_text(f"{moved['id']}: {moved['state']}, budget ${max_budget_usd}")
+    sentence = f"{moved['id']}: {moved['state']}, budget {_dollars(amount)}"
+    output.print_result(moved, sentence, as_json)

@@ -26,7 +26,7 @@ FIELDS = ("taskId", "source", "intent", "priority", "payload")
 
 @click.command("export", no_args_is_help=True)
 @click.argument("task_id", metavar="TASK", required=False)
-@click.argument("file", type=_file, required=False)
+@click.argument("file", metavar="FILE", type=_file, required=False)
 @click.option(
     "--verify",
     "checked",

@@ -12,7 +12,6 @@ from detent.cli.option_names import replace_fields
 from detent.cli.review_session import ReviewSession, Shown
 from detent.cli.table_columns import task_state_cell
 from detent.cli.task_selection import print_outcome
-from detent.cli.typed_values import value_from
 from detent.cli.variants import print_variants
 from detent.cli.working_jobs import working_jobs
 from detent.errors import DetentError
@@ -284,8 +283,8 @@ def _send(event: str) -> Action:
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
     """Raise the budget that is spent: of the task, or of a task above it."""
     spent = next(each["id"] for each in row["actions"] if each["action"] == "raise")
-    amount = click.prompt(f"  new budget of {spent} in dollars")
-    return detent.call("edit_task", task_id=spent, max_budget_usd=value_from(amount))
+    amount = click.prompt(f"  new budget of {spent} in dollars", type=float)
+    return detent.call("edit_task", task_id=spent, max_budget_usd=amount)
 
 
 def _dismiss(detent: Connection, row: Mapping[str, Any]) -> Any:

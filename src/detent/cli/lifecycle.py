@@ -47,6 +47,7 @@ def list_them(as_json: bool) -> None:
     with connect() as detent:
         found = detent.call("list_lifecycles", counts=True)
     names = ("name", "states", "rows", "tasks", "title")
+    headings = tuple(name.upper() for name in names)
     rows = [
         (
             *(each["id"], len(each["states"]), len(each["rows"])),
@@ -57,7 +58,7 @@ def list_them(as_json: bool) -> None:
     if as_json:
         print_json({"items": [dict(zip(names, each, strict=True)) for each in rows]})
         return
-    print_table(names, [tuple(map(_plain, each)) for each in rows])
+    print_table(headings, [tuple(map(_plain, each)) for each in rows])
 
 
 @lifecycle.command()
@@ -66,7 +67,8 @@ def list_them(as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show the states and transitions of one lifecycle.
 
-    NAME is the newest version of an installed lifecycle, NAME@2 its second version.
+    NAME is a lifecycle of detent, or the newest version of one that is installed; NAME@2 is its
+    second version.
     """
     found = find_lifecycle(name)
     if as_json:
@@ -74,12 +76,12 @@ def show(name: str, as_json: bool) -> None:
         return
     print_text(f"{found.title}\n")
     print_table(
-        ("state", "meaning", "mark"),
+        ("STATE", "MEANING", "MARK"),
         [(styled_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
         wrap=True,
     )
     print_text("")
-    print_table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
+    print_table(("FROM", "EVENT", "TO", "WHO", "WHY", "MARK"), _row_cells(found), wrap=True)
 
 
 @lifecycle.command("mapping")
@@ -91,7 +93,7 @@ def map_states(as_json: bool) -> None:
         return
     names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
     rows = [tuple(_plain(row[name]) for name in names) for row in mapped(SHIPPED.values())]
-    print_table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
+    print_table(("LIFECYCLE", "STATE", "REASON", "FAILED", "OTHER", "MCP", "A2A"), rows)
 
 
 def _plain(value: object) -> str:
@@ -138,7 +140,7 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
         keys = [name for name in Step._fields if name != "legal"]
         print_json({"steps": [{name: getattr(step, name) for name in keys} for step in steps]})
     else:
-        print_table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
+        print_table(("EVENT", "STRICT", "LENIENT", "LEGAL INSTEAD"), _step_cells(found, steps))
     ctx.exit(1 if any(step.strict == REFUSED for step in steps) else 0)
 
 

@@ -63,14 +63,18 @@ def remove(name: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Only list the tasks that would be stranded.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Change nothing; count the tasks to migrate, and list those that would stay.",
+)
 @output.json_option
 @click.pass_context
 def migrate(ctx: click.Context, name: str, dry_run: bool, as_json: bool) -> None:
     """Continue the live tasks of a lifecycle under its newest version.
 
-    A task whose state the newest version has not, and for which its `migrate` names none, stays on
-    its version. Such tasks are listed, and the exit code is 1.
+    A task stays on its version if the newest one does not have its state, and its `migrate` names
+    no other state for it. Such tasks are listed, and the exit code is 1.
     """
     with connect() as detent:
         done = _migrated(detent, name, dry_run)

@@ -29,7 +29,7 @@ from detent.errors import DetentError, Refused
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    help="Certificates in PEM form that the gateway's is checked with.",
+    help="A file of PEM certificates, with which the certificate of the gateway is checked.",
 )
 @click.option("--project", help="The project to work in, if your roles are in several.")
 @click.option("--with-token", is_flag=True, help="Use a token, even if there is a provider.")

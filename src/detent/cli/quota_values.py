@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from detent.cli.typed_values import seconds_from
+from detent.cli.typed_values import dollars_from, seconds_from
 
 #: By option of `detent projects quota`: the fields of a limit.
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ def quota_from(given: Mapping[str, Any], clear: Sequence[str]) -> dict[str, Any]
         elif option == "storage":
             found[fields[0]] = bytes_from(value, f"--{option}")
         elif option == "cost-per-day":
-            found[fields[0]] = _dollars(value, f"--{option}")
+            found[fields[0]] = dollars_from(value, f"--{option}")
         else:
             found[fields[0]] = value
     return {**found, "clear": [field for name in clear for field in _cleared(name)]}
@@ -59,15 +59,6 @@ def _rate(text: str, option: str) -> tuple[int, int]:
             f"{text!r} is not a number and a time, for example 100/60s.", param_hint=option
         )
     return int(number), seconds_from(f"1{time}" if time.isalpha() else time, option)
-
-
-def _dollars(text: str, option: str) -> float:
-    try:
-        return float(text.removeprefix("$"))
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not an amount of dollars, for example 25 or 0.50.", param_hint=option
-        ) from None
 
 
 def bytes_from(text: str, option: str) -> int:

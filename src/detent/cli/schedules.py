@@ -56,12 +56,13 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 @click.option(
     "--overlap",
     type=click.Choice(["skip", "allow"]),
-    help="What to do while the last task has not ended; default skip.",
+    help="If the last task has not ended, skip the time or allow another task; default skip.",
 )
 @click.option(
     "--missed",
     type=click.Choice(["once", "all", "skip"]),
-    help="What to do about times that passed while no keeper ran; default once.",
+    help="For times that passed while no keeper ran, submit one task (once), submit all, or skip "
+    "them; default once.",
 )
 @click.option("--lifecycle", help="The lifecycle of its tasks; `detent lifecycle list` lists them.")
 @click.option("--project", help="The project of its tasks.")
@@ -88,7 +89,12 @@ def put(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Create the schedule NAME, or replace it."""
+    """Create the schedule NAME, or replace it.
+
+    Give --cron or --every.
+    """
+    if (fields["cron"] is None) == (every is None):
+        raise click.UsageError("Give --cron or --every, and not both.")
     every_s = None if every is None else seconds_from(every, "--every")
     about = payload_from(payload, assignments) or None
     with connect() as detent:

@@ -216,10 +216,13 @@ def _show(found: Mapping[str, Any]) -> None:
     lifecycle = thing["lifecycle"] if kind == "task" else kind
     fields: dict[str, Any] = {"state": output.state_cell(lifecycle, thing["state"])}
     fields |= {name: thing[name] for name in SHOWN_FIELDS[kind]}
+    if kind == "task":
+        fields["subtasks"] = thing["subtasks"] or None
     if "last_job" in found:
         fields |= {name: found["last_job"][name] for name in ("result", "error_class", "error")}
     if kind == "task" and thing["state"] == "blocked":
-        fields["question"] = thing["blocked_detail"].get("text")
+        asks = thing["blocked_by"] in ("question", "needs_user")
+        fields["question" if asks else "reason"] = thing["blocked_detail"].get("text")
     if kind == "task" and "variants" in thing["options"]:
         fields["variants"] = _variants(thing["options"])
     output.print_fields(f"{kind} {thing['id']}", fields)

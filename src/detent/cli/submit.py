@@ -14,7 +14,7 @@ from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
-from detent.cli.typed_values import payload_from, value_from
+from detent.cli.typed_values import dollars_from, payload_from
 from detent.cli.variants import variants_from
 from detent.cli.working_jobs import working_jobs
 from detent.errors import DetentError
@@ -109,6 +109,7 @@ def submit(
         "choose": choose,
     }
     options = {name: value for name, value in named.items() if value is not None} or None
+    budget = None if max_budget_usd is None else dollars_from(max_budget_usd, "--budget")
     with connect() as detent:
         fields["depends_on"] = [whole_id(detent, "task", each) for each in fields["depends_on"]]
         try:
@@ -118,7 +119,7 @@ def submit(
                 run=not hold,
                 payload=payload_from(payload, assignments),
                 options=options,
-                max_budget_usd=value_from(max_budget_usd),
+                max_budget_usd=budget,
                 **fields,
             )
         except DetentError as error:

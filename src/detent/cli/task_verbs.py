@@ -54,8 +54,8 @@ def verb_command(name: str, help_text: str, *options: Callable[[Any], Any]) -> c
             else:
                 act_on_many(detent, what, name, arguments, as_json)
 
-    made: Any = output.json_option(selection_options(command))
-    for option in options:
+    made: Any = selection_options(output.json_option(command))
+    for option in reversed(options):
         made = option(made)
     return click.command(name, help=f"{help_text}\n\n{_selection_help(name)}")(made)
 

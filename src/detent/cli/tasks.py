@@ -9,7 +9,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.show import page_options, show_page
 from detent.cli.task_selection import print_outcome
-from detent.cli.typed_values import payload_from, value_from
+from detent.cli.typed_values import dollars_from, payload_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
@@ -107,7 +107,8 @@ def set_it(
 
     Only transitions of its lifecycle are allowed. A task whose job a worker holds is refused.
     """
-    fields["max_budget_usd"] = value_from(fields["max_budget_usd"])
+    if fields["max_budget_usd"] is not None:
+        fields["max_budget_usd"] = dollars_from(fields["max_budget_usd"], "--budget")
     changes = {name: value for name, value in fields.items() if value is not None}
     if tags:
         changes["tags"] = list(tags)

@@ -1,6 +1,7 @@
-"""Parse values from the command line: JSON or plain text, payloads, pairs, durations."""
+"""Parse values from the command line: JSON or plain text, payloads, pairs, dollars, durations."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,19 @@ def pairs_from(assignments: tuple[str, ...], option: str) -> dict[str, str]:
             raise click.BadParameter(f"{assignment!r} is not NAME=VALUE.", param_hint=option)
         found[name] = value
     return found
+
+
+def dollars_from(text: str, option: str) -> float:
+    """Parse an amount of dollars: 25, 0.50 or $25."""
+    try:
+        amount = float(text.removeprefix("$"))
+    except ValueError:
+        amount = math.nan
+    if not math.isfinite(amount):
+        raise click.BadParameter(
+            f"{text!r:.80} is not an amount of dollars, for example 25 or 0.50.", param_hint=option
+        )
+    return amount
 
 
 #: More digits are no duration that anyone means, and Python refuses to convert very many.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two snapshots.
 POLL_S = 0.5
+#: How long a desktop notification may take.
+NOTIFY_WITHIN_S = 5.0
 #: Maximum number of tasks on the board.
 MAX_TASKS = 200
 #: The order of tasks on the board: those that wait for a person come first.
@@ -185,14 +188,20 @@ def notify_person(waiting: Iterable[Mapping[str, Any]]) -> None:
     program = shutil.which("notify-send")
     if program is not None:
         for row in found[:3]:
-            subprocess.run(
-                [program, "--app-name=detent", "--", *notification(row)],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=5,
-            )
+            _send(program, row)
+
+
+def _send(program: str, row: Mapping[str, Any]) -> None:
+    """Send a desktop notification; one that fails or hangs must not end the board."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [program, "--app-name=detent", "--", *notification(row)],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=NOTIFY_WITHIN_S,
+        )
 
 
 def notification(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -44,7 +44,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @webhooks.command()
 @click.argument("name")
 @click.argument("url")
-@click.option("--shape", default="cloudevents", help="The format: cloudevents, or slack.")
+@click.option(
+    "--shape", default="cloudevents", show_default=True, help="The format: cloudevents, or slack."
+)
 @click.option("--event", "events", multiple=True, help="Only this event; may be repeated.")
 @click.option("--project", "projects", multiple=True, help="Only this project; may be repeated.")
 @click.option("--intent", "intents", multiple=True, help="Only this intent; may be repeated.")

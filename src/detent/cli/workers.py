@@ -30,7 +30,7 @@ def workers(ctx: click.Context, as_json: bool) -> None:
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     if not row["alive"]:
-        state = output.Styled("silent", "red")
+        state = output.Styled("no heartbeat", "red")
     elif row["draining"]:
         state = output.Styled("draining", "yellow")
     else:

@@ -159,7 +159,7 @@ def judge(
             figures.blocked,
             thresholds.blocked_ok_below,
             thresholds.blocked_degraded_to,
-            "blocked",
+            "blocked, besides questions",
         ),
     )
     success, queue, blocked = reasons

@@ -65,7 +65,11 @@ def task_at(
         )
         known = dict(view.lifecycles())
     if not found:
-        raise NotFound(f"Task {task_id} did not exist at that time.", code="unknown_task")
+        raise NotFound(
+            f"Task {task_id} did not exist at that time.",
+            code="unknown_task",
+            hint="Give a later position or time: the history of the task has them.",
+        )
     world, described = World(lifecycles=known), dict.fromkeys(DESCRIPTION)
     for _, record in found:
         world.apply(record)

@@ -200,7 +200,7 @@ def test_hostile_names_and_contents_are_text(page: Page, detent: ReviewScene) ->
     page.get_by_role("button", name="Post now").click()
     expect(page.get_by_role("article", name=re.compile("^Comment"))).to_contain_text(markup)
     assert page.locator("main img, main script, main b, main h1 b, article a").count() == 0
-    expect(page).to_have_title(re.compile(r"^(\(\d+\) )?detent$"))
+    expect(page).to_have_title(re.compile(r"^(\(\d+\) )?Review: .* · detent$"))
     expect(page.get_by_text("1 failed, 2 tests passed")).to_be_visible()
 
 

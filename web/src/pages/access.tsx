@@ -8,6 +8,7 @@ import { plain } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Command, Loading, Trouble } from "../ui/notes";
 import { Mark } from "../ui/state";
+import { Title } from "../ui/title";
 import { say } from "../ui/toast";
 import { When } from "../ui/when";
 
@@ -18,7 +19,7 @@ export default function Access() {
   const me = useRead("show_me", {}, { fixed: true }).data;
   return (
     <>
-      <h1>Access</h1>
+      <Title>Access</Title>
       {me && me.projects.length > 0 && <Person me={me} />}
       <Sessions />
       {me?.scopes.includes("admin") && <Users />}
@@ -80,13 +81,13 @@ function UserLine({ user }: { user: User }) {
       <td>
         <strong>{plain(user.name)}</strong>
       </td>
-      <td>{user.roles.map(plain).join(", ") || "none"}</td>
-      <td>{user.groups.map(plain).join(", ")}</td>
-      <td>{user.sessions}</td>
-      <td>
+      <td data-name="Roles">{user.roles.map(plain).join(", ") || "none"}</td>
+      <td data-name="Groups">{user.groups.map(plain).join(", ")}</td>
+      <td data-name="Sessions">{user.sessions}</td>
+      <td data-name="Signed in">
         <When at={user.signed_in_at} />
       </td>
-      <td>
+      <td className="acts">
         <span className="row end">
           <button
             type="button"
@@ -191,7 +192,7 @@ function TokenLine({ token }: { token: Token }) {
       <td data-name="Expires">{token.expires_at ? <When at={token.expires_at} /> : "never"}</td>
       <td className="acts">
         <span className="row end">
-          <button type="button" className="button small" onClick={() => setAsked(true)}>
+          <button type="button" className="button small danger" onClick={() => setAsked(true)}>
             Revoke
           </button>
         </span>

@@ -7,6 +7,7 @@ import { plain, words } from "../text";
 import { Loading, Trouble } from "../ui/notes";
 import { Mark, Shape } from "../ui/state";
 import { useTables } from "../ui/tables";
+import { Title } from "../ui/title";
 import { TaskCounts } from "./task_counts";
 
 const Charts = lazy(() => import("./charts"));
@@ -26,7 +27,7 @@ export default function HealthPage() {
   const hours = Number(search.get("hours")) || 24;
   return (
     <>
-      <h1>Health</h1>
+      <Title>Health</Title>
       {health.error && <Trouble problem={health.error} again={health.refetch} />}
       {health.data ? <Verdict health={health.data} /> : <Loading what="the verdict" />}
       <h2>Tasks by lifecycle</h2>

@@ -3,31 +3,43 @@ import { useFresh, useRead } from "../api/hooks";
 import type { Job } from "../api/schema";
 import { path } from "../lifecycles";
 import { Link, linkTo } from "../router";
-import { plain, shortId, shown } from "../text";
+import { plain, shortId } from "../text";
 import { Diagram, wayKey } from "../ui/diagram";
+import { ErrorText } from "../ui/error_text";
 import { Loading, Trouble } from "../ui/notes";
 import { Reasons } from "../ui/reasons";
 import { RunMark, StateMark } from "../ui/state";
 import { useTables } from "../ui/tables";
+import { Title } from "../ui/title";
 import { Value } from "../ui/value";
 import { Took, When } from "../ui/when";
 
 export default function JobPage({ id }: { id: string }) {
   const job = useRead("show_job", { job_id: id });
   useFresh(["show_job", "job_events", "job_runs", "job_why"], (event) => event.stream === id, 400);
-  if (job.error && !job.data) return <Trouble problem={job.error} again={job.refetch} />;
+  if (job.error && !job.data) {
+    return (
+      <>
+        <Title>Job</Title>
+        <Trouble problem={job.error} again={job.refetch} />
+        <p>
+          It may have been deleted. <Link to="/jobs">Open the list of jobs</Link>.
+        </p>
+      </>
+    );
+  }
   if (!job.data || job.data.id !== id) return <Loading what="the job" />;
   return (
     <>
       <header className="task-head">
-        <h1>Job {shortId(id)}</h1>
+        <Title>{`Job ${shortId(id)}`}</Title>
         <p className="facts-line">
           <StateMark table="job" state={job.data.state} />
           <span>
             for <When at={job.data.state_at} brief />
           </span>
-          <span>{plain(job.data.intent)}</span>
-          <span>{plain(job.data.project)}</span>
+          <span title="Project">{plain(job.data.project)}</span>
+          <span title="Task type (intent)">{plain(job.data.intent)}</span>
           <span>attempt {job.data.attempt}</span>
           {job.data.task_id ? (
             <Link to={linkTo.task(job.data.task_id)}>Open its task</Link>
@@ -53,8 +65,7 @@ function Inside({ job }: { job: Job }) {
     <div className="overview">
       {job.error && (
         <section aria-label="Error">
-          <h2>Error{job.error_class !== "error" && `: ${job.error_class}`}</h2>
-          <pre className="block">{shown(job.error)}</pre>
+          <ErrorText error={job.error} errorClass={job.error_class} heading="h2" />
         </section>
       )}
       {why.data && why.data.reasons.length > 0 && (
@@ -70,10 +81,6 @@ function Inside({ job }: { job: Job }) {
           )}
         </section>
       )}
-      <section aria-label="States">
-        <h2>States</h2>
-        <Diagram name="job" lit={job.state} way={way} />
-      </section>
       <section aria-label="Runs">
         <h2>Runs</h2>
         <ul className="plain-list">
@@ -99,16 +106,35 @@ function Inside({ job }: { job: Job }) {
       )}
       <section aria-label="History">
         <h2>History</h2>
-        <ol className="way">
-          {events.data?.events.map((event) => (
-            <li key={event.position}>
-              <span className="mono">{event.name}</span>
-              <span className="faint">
-                <When at={event.at} /> by {plain(event.actor)}
-              </span>
-            </li>
-          ))}
-        </ol>
+        <div className="scroll tall" tabIndex={0} role="region" aria-label="Events">
+          <table className="list" aria-label="Events, oldest first">
+            <thead>
+              <tr>
+                {["Event", "About", "Time", "By"].map((name) => (
+                  <th key={name} scope="col">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {events.data?.events.map((event) => (
+                <tr key={event.position}>
+                  <td className="mono">{event.name}</td>
+                  <td>{event.subject && shortId(event.subject)}</td>
+                  <td>
+                    <When at={event.at} exact />
+                  </td>
+                  <td>{plain(event.actor)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      <section aria-label="States">
+        <h2>States</h2>
+        <Diagram name="job" lit={job.state} way={way} />
       </section>
     </div>
   );

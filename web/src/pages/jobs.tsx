@@ -6,11 +6,12 @@ import { Link, linkTo, useSearch } from "../router";
 import { plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
 import { Filters } from "../ui/choice";
-import { Command, Empty } from "../ui/notes";
+import { Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { TaskLink } from "../ui/task_link";
+import { Title } from "../ui/title";
 import { When } from "../ui/when";
 
 const COLUMNS: ColumnOf<ListedJob>[] = [
@@ -60,7 +61,7 @@ export default function Jobs() {
   return (
     <>
       <div className="title-row">
-        <h1>Jobs</h1>
+        <Title>Jobs</Title>
         <Filters
           fields={[
             { key: "search", name: "title, id or error" },
@@ -80,8 +81,12 @@ export default function Jobs() {
       />
       {pages.items.length === 0 && pages.data ? (
         <Empty title={some ? "No job matches the filters." : "There are no jobs yet."}>
-          <p>{some ? "Remove a filter." : "A job is created when a task is queued:"}</p>
-          {!some && <Command>detent submit runQA --project demo</Command>}
+          <p>{some ? "Remove a filter." : "A job is created when a task is queued."}</p>
+          {!some && (
+            <Link className="button primary" to="/new">
+              New task
+            </Link>
+          )}
         </Empty>
       ) : (
         <Rows

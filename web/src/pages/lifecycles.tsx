@@ -10,6 +10,7 @@ import { Empty } from "../ui/notes";
 import { StateMark } from "../ui/state";
 import { useTables } from "../ui/tables";
 import { Tabs } from "../ui/tabs";
+import { Title } from "../ui/title";
 
 /** Where a task is created without naming a lifecycle. */
 const ENTRY_POINTS: Record<string, string> = {
@@ -27,7 +28,7 @@ export default function Lifecycles({ name }: { name?: string }) {
   const table = tables.byId.get(chosen);
   return (
     <>
-      <h1>Lifecycles</h1>
+      <Title tab={table ? `Lifecycle ${table.id}` : "Lifecycles"}>Lifecycles</Title>
       <Tabs label="Lifecycles">
         {newest.map((each) => (
           <Link
@@ -42,7 +43,9 @@ export default function Lifecycles({ name }: { name?: string }) {
       {table ? (
         <One table={table} counts={counts.data?.lifecycles} />
       ) : (
-        <Empty title="There is no such lifecycle." />
+        <Empty title="There is no such lifecycle.">
+          <p>Choose one of the lifecycles above.</p>
+        </Empty>
       )}
     </>
   );

@@ -9,6 +9,7 @@ import { IntentSelect, intentNamed } from "../ui/intent_select";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { PayloadForm, useTyped } from "../ui/payload_form";
 import { useTables } from "../ui/tables";
+import { Title } from "../ui/title";
 import { say } from "../ui/toast";
 
 const PRIORITIES = ["P0", "P1", "P2", "P3"];
@@ -22,7 +23,7 @@ export default function NewTask() {
   const chosen = intentNamed(known, search.get("intent") ?? "");
   return (
     <>
-      <h1>New task</h1>
+      <Title>New task</Title>
       {chosen ? (
         <div className="stack new-task">
           <IntentSelect known={known} chosen={chosen} onChange={(intent) => change({ intent })} />

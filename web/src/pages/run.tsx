@@ -1,25 +1,37 @@
 // The page of one run: its outcome, cost, output and evidence.
 import { useFresh, useRead } from "../api/hooks";
 import { Link, linkTo } from "../router";
-import { dollars, plain, shortId, shown } from "../text";
+import { dollars, plain, shortId } from "../text";
+import { ErrorText } from "../ui/error_text";
 import { Evidence } from "../ui/evidence";
 import { Loading, Trouble } from "../ui/notes";
 import { RunLog } from "../ui/run_log";
 import { RunMark } from "../ui/state";
+import { Title } from "../ui/title";
 import { Took, When } from "../ui/when";
 
 export default function RunPage({ id }: { id: string }) {
   const run = useRead("show_run", { run_id: id });
   const evidence = useRead("run_evidence", { run_id: id });
   useFresh(["show_run", "run_evidence"], (event) => event.subject === id, 400);
-  if (run.error && !run.data) return <Trouble problem={run.error} again={run.refetch} />;
+  if (run.error && !run.data) {
+    return (
+      <>
+        <Title>Run</Title>
+        <Trouble problem={run.error} again={run.refetch} />
+        <p>
+          It may have been deleted. <Link to="/runs">Open the list of runs</Link>.
+        </p>
+      </>
+    );
+  }
   if (!run.data || run.data.id !== id) return <Loading what="the run" />;
   const { started_at, ended_at, worker, attempt, cost, error, exit_code, task_id, title } =
     run.data;
   return (
     <>
       <header className="task-head">
-        <h1>Run {shortId(id)}</h1>
+        <Title>{`Run ${shortId(id)}`}</Title>
         <p className="facts-line">
           <RunMark run={run.data} />
           {run.data.outcome && run.data.outcome !== "done" && (
@@ -47,12 +59,7 @@ export default function RunPage({ id }: { id: string }) {
         </p>
       </header>
       {run.data.note && <p>{plain(run.data.note)}</p>}
-      {error && (
-        <>
-          <h2>Error{run.data.error_class !== "error" && `: ${run.data.error_class}`}</h2>
-          <pre className="block">{shown(error)}</pre>
-        </>
-      )}
+      {error && <ErrorText error={error} errorClass={run.data.error_class} heading="h2" />}
       <h2>Output</h2>
       <RunLog key={id} run={run.data} />
       <h2>Evidence</h2>

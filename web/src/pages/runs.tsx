@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useFresh, useRead } from "../api/hooks";
 import type { ListedRun, Run } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
-import { dollars, plain, shortId } from "../text";
+import { dollars, plain, reasonText, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
 import { Filters } from "../ui/choice";
 import { Empty } from "../ui/notes";
@@ -11,6 +11,7 @@ import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { RunMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { TaskLink } from "../ui/task_link";
+import { Title } from "../ui/title";
 import { Took, When } from "../ui/when";
 
 const COLUMNS: ColumnOf<ListedRun>[] = [
@@ -50,8 +51,8 @@ const COLUMNS: ColumnOf<ListedRun>[] = [
   { name: "Duration", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
   { name: "Exit", end: true, spare: true, cell: (run) => run.exit_code },
   { name: "Cost", end: true, cell: (run) => (run.cost ? dollars(run.cost) : "") },
-  { name: "Outcome", spare: true, cell: (run) => run.outcome && plain(run.outcome) },
-  { name: "Reason", wide: true, cell: (run) => run.reason && plain(run.reason) },
+  { name: "Outcome", spare: true, cell: (run) => run.outcome && reasonText(run.outcome) },
+  { name: "Reason", wide: true, cell: (run) => run.reason && reasonText(run.reason) },
 ];
 
 /** Runs are acted on through their jobs. */
@@ -94,7 +95,7 @@ export default function Runs() {
   return (
     <>
       <div className="title-row">
-        <h1>Runs</h1>
+        <Title>Runs</Title>
         <Filters
           fields={[
             { key: "search", name: "title, id or error" },

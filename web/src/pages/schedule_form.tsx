@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from "react";
 import { useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
-import { plain, words } from "../text";
+import { plain } from "../text";
 import { IntentSelect, intentNamed } from "../ui/intent_select";
 import { Loading, Trouble } from "../ui/notes";
 import { PayloadForm, useTyped } from "../ui/payload_form";
@@ -104,19 +104,23 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
         <Choice
           name="If the last task has not ended"
           value={text.overlap}
-          values={["skip", "allow"]}
+          values={{ skip: "skip this time", allow: "submit another task" }}
           onChange={change("overlap")}
         />
         <Choice
-          name="Missed times"
+          name="Times missed while no keeper ran"
           value={text.missed}
-          values={["once", "all", "skip"]}
+          values={{
+            once: "submit one task for all of them",
+            all: "submit a task for each",
+            skip: "skip them",
+          }}
           onChange={change("missed")}
         />
         <Choice
           name="Priority"
           value={text.priority}
-          values={["P0", "P1", "P2", "P3"]}
+          values={{ P0: "P0", P1: "P1", P2: "P2", P3: "P3" }}
           onChange={change("priority")}
         />
         <Text name="Project (optional)" value={text.project} onChange={change("project")} />
@@ -181,7 +185,8 @@ function Text({ name, value, onChange, required, fixed, type = "text" }: TextPro
 interface ChoiceProps {
   name: string;
   value: string;
-  values: readonly string[];
+  /** The words for each value. */
+  values: Record<string, string>;
   onChange: (value: string) => void;
 }
 
@@ -190,9 +195,9 @@ function Choice({ name, value, values, onChange }: ChoiceProps) {
     <label className="field">
       <span>{name}</span>
       <select className="input" value={value} onChange={(event) => onChange(event.target.value)}>
-        {values.map((each) => (
+        {Object.entries(values).map(([each, meaning]) => (
           <option key={each} value={each}>
-            {words(each)}
+            {meaning}
           </option>
         ))}
       </select>

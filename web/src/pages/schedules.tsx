@@ -9,6 +9,7 @@ import { coarse } from "../time";
 import { Dialog } from "../ui/dialog";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { Mark, StateMark } from "../ui/state";
+import { Title } from "../ui/title";
 import { say } from "../ui/toast";
 import { When } from "../ui/when";
 import { ScheduleForm } from "./schedule_form";
@@ -23,7 +24,7 @@ export default function Schedules() {
   return (
     <>
       <div className="title-row">
-        <h1>Schedules</h1>
+        <Title>Schedules</Title>
         <button type="button" className="button" onClick={() => setEditing("new")}>
           New schedule
         </button>

@@ -1,6 +1,7 @@
-// The number of tasks of each lifecycle: in progress, waiting for a person, and how they ended.
+// The number of tasks of each lifecycle: those that have not ended, and how the others ended.
 import { useFresh, useRead } from "../api/hooks";
 import type { Counts, Lifecycle } from "../api/schema";
+import { isUnderReview } from "../lifecycles";
 import { Link } from "../router";
 import { plain } from "../text";
 import { useTables } from "../ui/tables";
@@ -8,8 +9,9 @@ import { useTables } from "../ui/tables";
 type IsIn = (table: Lifecycle, state: string) => boolean;
 
 const COLUMNS: [string, IsIn][] = [
-  ["In progress", (table, state) => !(state in table.endings)],
-  ["Waiting for a person", (table, state) => table.waits_for_person.includes(state)],
+  ["Not ended", (table, state) => !(state in table.endings)],
+  ["Blocked", (table, state) => table.phases[state] === "blocked"],
+  ["Under review", isUnderReview],
   ["Done", (table, state) => table.endings[state] === "done"],
   ["Failed", (table, state) => table.endings[state] === "failed"],
   ["Cancelled", (table, state) => table.endings[state] === "cancelled"],

@@ -6,6 +6,7 @@ import { plain, plural, shortId } from "../text";
 import { Meter } from "../ui/meter";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { Mark } from "../ui/state";
+import { Title } from "../ui/title";
 import { When } from "../ui/when";
 import { lookOf, ProviderFacts, ResetProvider } from "./provider";
 
@@ -19,7 +20,7 @@ export default function Workers() {
   );
   return (
     <>
-      <h1>Workers and resources</h1>
+      <Title>Workers and resources</Title>
       <section aria-labelledby="workers-title">
         <h2 id="workers-title">Workers</h2>
         {workers.error && <Trouble problem={workers.error} again={workers.refetch} />}
@@ -107,7 +108,9 @@ function WorkerTile({ worker }: { worker: Worker }) {
           ))}
         </ul>
       )}
-      <Draining what="worker" name={worker.name} drained={worker.draining} />
+      {(worker.alive || worker.draining) && (
+        <Draining what="worker" name={worker.name} drained={worker.draining} />
+      )}
     </article>
   );
 }

@@ -40,7 +40,7 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
   const any = lines.some((line) => line.values.some((value) => value !== null && value !== 0));
   const known = Math.max(...heights, 0);
   const near = marks.filter((mark) => mark.value <= Math.max(known * 3, 0));
-  const top = most ?? (Math.max(known, ...near.map((mark) => mark.value)) * 1.1 || 1);
+  const top = most ?? roundTop(Math.max(known, ...near.map((mark) => mark.value)));
   const x = (index: number) => LEFT + (index / Math.max(times.length, 1)) * (WIDTH - LEFT);
   const wide = (WIDTH - LEFT) / Math.max(times.length, 1);
   const y = (value: number) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
@@ -130,6 +130,15 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
       </svg>
     </figure>
   );
+}
+
+/** The end of an axis: a round number that is a little higher than what is shown, and even, so that
+ * the middle of the axis is round too. */
+export function roundTop(value: number): number {
+  if (value <= 0) return 2;
+  const unit = 10 ** Math.floor(Math.log10(value));
+  const steps = [1, 2, 4, 6, 8, 10, 20];
+  return (steps.find((each) => each * unit >= value * 1.05) ?? 20) * unit;
 }
 
 interface StackProps {

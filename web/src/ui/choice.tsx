@@ -13,33 +13,54 @@ export interface Field {
   choices?: Choices;
 }
 
-export function Filters({ fields, children }: { fields: readonly Field[]; children?: ReactNode }) {
+interface FiltersProps {
+  fields: readonly Field[];
+  /** Other keys of the address that filter the list. */
+  alsoCleared?: readonly string[];
+  /** Other controls of the list. */
+  children?: ReactNode;
+}
+
+export function Filters({ fields, alsoCleared = [], children }: FiltersProps) {
   const [search, change] = useSearch();
+  const keys = [...fields.map((field) => field.key), ...alsoCleared];
   return (
     <div className="filters">
       {fields.map(({ key, name, choices }) => (
         <Choice
           key={key}
           name={name ?? key}
+          unset={key === "search" ? `search ${name}` : `any ${name ?? key}`}
           value={search.get(key) ?? ""}
           choices={choices}
           onChange={(value) => change({ [key]: value })}
         />
       ))}
       {children}
+      {keys.some((key) => search.get(key)) && (
+        <button
+          type="button"
+          className="button small"
+          onClick={() => change(Object.fromEntries(keys.map((key) => [key, null])))}
+        >
+          Clear
+        </button>
+      )}
     </div>
   );
 }
 
 interface Props {
   name: string;
+  /** What is shown while it does not filter. */
+  unset: string;
   value: string;
   choices?: Choices;
   onChange: (value: string | null) => void;
 }
 
-function Choice({ name, value, choices, onChange }: Props) {
-  if (!choices) return <Typed name={name} value={value} onChange={onChange} />;
+function Choice({ name, unset, value, choices, onChange }: Props) {
+  if (!choices) return <Typed {...{ name, unset, value, onChange }} />;
   const known = value && !choices.includes(value) ? [...choices, value] : choices;
   return (
     <select
@@ -49,7 +70,7 @@ function Choice({ name, value, choices, onChange }: Props) {
       value={value}
       onChange={(event) => onChange(event.target.value || null)}
     >
-      <option value="">any {name}</option>
+      <option value="">{unset}</option>
       {known.map((each) => (
         <option key={each} value={each}>
           {plain(each)}
@@ -59,14 +80,14 @@ function Choice({ name, value, choices, onChange }: Props) {
   );
 }
 
-function Typed({ name, value, onChange }: Props) {
+function Typed({ name, unset, value, onChange }: Props) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   return (
     <input
       className="input small"
       aria-label={`Filter by ${name}`}
-      placeholder={`any ${name}`}
+      placeholder={unset}
       data-set={value !== ""}
       value={text}
       onChange={(event) => setText(event.target.value)}

@@ -2,6 +2,9 @@
 import type { ReactNode } from "react";
 import type { Problem } from "../api/call";
 import { plain } from "../text";
+import { CodeSpans } from "./code_spans";
+
+const NOT_FOUND = 404;
 
 export function Loading({ what }: { what: string }) {
   return (
@@ -21,15 +24,21 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** What went wrong, and what to do now. */
+/** What went wrong, and what to do now. What does not exist is not read again. */
 export function Trouble({ problem, again }: { problem: Problem; again?: () => unknown }) {
   return (
     <div className="trouble" role="alert">
       <p>
-        <strong>{plain(problem.message)}</strong>
+        <strong>
+          <CodeSpans text={plain(problem.message)} />
+        </strong>
       </p>
-      {problem.hint && <p>{plain(problem.hint)}</p>}
-      {again && (
+      {problem.hint && (
+        <p>
+          <CodeSpans text={plain(problem.hint)} />
+        </p>
+      )}
+      {again && problem.status !== NOT_FOUND && (
         <button type="button" className="button" onClick={() => again()}>
           Try again
         </button>

@@ -47,7 +47,7 @@ function cardFrom(task: Task): Card {
 }
 
 /** The card of a task that an event has just created; null if it is of another lifecycle. */
-export function cardFromEvent(event: Event, table: Lifecycle): Card | null {
+function cardFromEvent(event: Event, table: Lifecycle): Card | null {
   const data = event.data as Record<string, unknown>;
   if (data.lifecycle !== table.id) return null;
   return {

@@ -9,9 +9,10 @@ import { feed } from "../../live/feed";
 import { Link, linkTo, useSearch } from "../../router";
 import { plain, words } from "../../text";
 import { Filters } from "../../ui/choice";
-import { Command, Empty, Loading, Trouble } from "../../ui/notes";
+import { Empty, Loading, Trouble } from "../../ui/notes";
 import { Shape, StateMark } from "../../ui/state";
 import { useLook, useTables } from "../../ui/tables";
+import { Title } from "../../ui/title";
 import { When } from "../../ui/when";
 import { type Card, Cards, type Filter, isEnd, MAX_ENDED, statesIn } from "./cards";
 
@@ -38,7 +39,7 @@ export default function Board() {
   return (
     <>
       <div className="title-row">
-        <h1>Board</h1>
+        <Title>Board</Title>
         {table && (
           <select
             className="input small lifecycle-choice"
@@ -54,12 +55,14 @@ export default function Board() {
             ))}
           </select>
         )}
-        <Narrowing filter={filter} change={change} />
+        <Narrowing />
       </div>
       {table ? (
         <Columns key={`${table.id} ${JSON.stringify(filter)}`} table={table} filter={filter} />
       ) : search.get("lifecycle") ? (
-        <Empty title="There is no such lifecycle." />
+        <Empty title="There is no such lifecycle.">
+          <Link to="/board">Open the usual board</Link>
+        </Empty>
       ) : (
         <Loading what="the board" />
       )}
@@ -104,9 +107,7 @@ function nameOf(tables: Tables, { name, version }: Lifecycle): string {
   return tables.versions(name).length > 1 ? `${words(name)}, version ${version}` : words(name);
 }
 
-type Change = (changes: Record<string, string | null>) => void;
-
-function Narrowing({ filter, change }: { filter: Filter; change: Change }) {
+function Narrowing() {
   const projects = useRead("list_projects", {});
   const intents = useRead("list_intents", {});
   const choices: Partial<Record<keyof Filter, readonly string[] | undefined>> = {
@@ -121,17 +122,7 @@ function Narrowing({ filter, change }: { filter: Filter; change: Change }) {
         name: key === "search" ? "title or id" : key,
         choices: choices[key],
       }))}
-    >
-      {FILTERS.some((key) => filter[key]) && (
-        <button
-          type="button"
-          className="button small"
-          onClick={() => change(Object.fromEntries(FILTERS.map((key) => [key, null])))}
-        >
-          Clear
-        </button>
-      )}
-    </Filters>
+    />
   );
 }
 
@@ -163,8 +154,10 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
       </Empty>
     ) : (
       <Empty title={`There are no tasks of the lifecycle ${plain(table.id)} yet.`}>
-        <p>Choose another lifecycle, or submit a task:</p>
-        <Command>detent submit runQA --project demo</Command>
+        <p>Choose another lifecycle, or create a task.</p>
+        <Link className="button primary" to="/new">
+          New task
+        </Link>
       </Empty>
     );
   }

@@ -6,7 +6,7 @@ import { plain } from "../../text";
 type Action = "merge" | "push";
 
 /** What accepting the task does to its work. */
-export function actionOf(task: Task | undefined): Action | null {
+function actionOf(task: Task | undefined): Action | null {
   const declared = String((task?.options as { on_accept?: string })?.on_accept ?? "").toLowerCase();
   return declared === "merge" || declared === "push" ? declared : null;
 }

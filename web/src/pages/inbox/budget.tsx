@@ -1,4 +1,4 @@
-// A budget that is used up: raise it, or stop the task.
+// A budget that is used up: raise it, or cancel the task.
 import { type FormEvent, useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { InboxTask, Task } from "../../api/schema";
@@ -23,7 +23,7 @@ export function Budget({ task }: { task: InboxTask }) {
 
 function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
   const raise = useSettling("edit_task", "Raised", task);
-  const cancel = useDecision("cancel_task", "Stopped", task);
+  const cancel = useDecision("cancel_task", "Cancelled", task);
   const budget = spent.budget ?? 0;
   const [amount, setAmount] = useState(suggestion(spent));
   const submit = (event: FormEvent) => {
@@ -33,7 +33,7 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
   return (
     <>
       <p className="asked">
-        {dollars(spent.spent)} of {dollars(budget)} is spent. Raise the budget, or stop the task?
+        {dollars(spent.spent)} of {dollars(budget)} is spent. Raise the budget, or cancel the task?
       </p>
       {spent.id !== task.id && (
         <p>
@@ -58,7 +58,7 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
           className="button danger"
           onClick={() => cancel({ task_id: task.id, reason: "budget" })}
         >
-          Stop the task
+          Cancel the task
         </button>
       </form>
       {raise.error && <Trouble problem={raise.error} />}

@@ -69,7 +69,7 @@ export function weight(table: Lifecycle, row: LifecycleRow): string {
 }
 
 /** The limit of rounds: the task's own, or that of its lifecycle. */
-export function roundLimit(table: Lifecycle, task: Task): number | null {
+function roundLimit(table: Lifecycle, task: Task): number | null {
   const own = (task.options as { max_rounds?: number }).max_rounds;
   return own ?? table.rounds.limit;
 }

@@ -8,7 +8,6 @@ import { KIND_WORDS, type Waiting } from "./kinds";
 
 const ME = "me";
 const NO_PERSON = "no person";
-const KEYS = ["project", "kind", "intent", "person", "snoozed"] as const;
 
 export type InboxFilter = Takes<"inbox">;
 
@@ -46,9 +45,8 @@ export function InboxFilters({ all, snoozed }: Props) {
     { key: "intent", choices: distinct(all.map((each) => each.intent)) },
     { key: "person", choices: [ME, NO_PERSON, ...people] },
   ];
-  const some = KEYS.some((key) => search.get(key));
   return (
-    <Filters fields={fields}>
+    <Filters fields={fields} alsoCleared={["snoozed"]}>
       <select
         className="input small"
         aria-label="Group by"
@@ -71,15 +69,6 @@ export function InboxFilters({ all, snoozed }: Props) {
           onClick={() => change({ snoozed: search.get("snoozed") ? null : "1" })}
         >
           {search.get("snoozed") ? "Back to the inbox" : plural(snoozed, "snoozed", "snoozed")}
-        </button>
-      )}
-      {some && (
-        <button
-          type="button"
-          className="button small"
-          onClick={() => change(Object.fromEntries(KEYS.map((key) => [key, null])))}
-        >
-          Clear
         </button>
       )}
     </Filters>

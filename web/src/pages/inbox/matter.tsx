@@ -44,9 +44,9 @@ export function Matter({ waiting, people }: Props) {
         <p className="facts-line">
           {"task" in about && <StateMark table={about.task.lifecycle} state={about.task.state} />}
           {"question" in about && <StateMark table="job" state={about.question.state} />}
-          <span>{plain(waiting.project)}</span>
-          <span>{plain(waiting.intent)}</span>
-          <span>{waiting.priority}</span>
+          <span title="Project">{plain(waiting.project)}</span>
+          <span title="Task type (intent)">{plain(waiting.intent)}</span>
+          <span title="Priority">{waiting.priority}</span>
           <span>
             waiting for <When at={waiting.since} brief />
           </span>

@@ -5,6 +5,7 @@ import { go, Link, useSearch } from "../../router";
 import { plural } from "../../text";
 import { type KeyHelp, useKeys } from "../../ui/keys";
 import { Empty, Loading, Trouble } from "../../ui/notes";
+import { Title } from "../../ui/title";
 import { filterFrom, groupingFrom, InboxFilters, peopleIn } from "./filters";
 import { grouped } from "./groups";
 import { Hints } from "./hints";
@@ -61,7 +62,7 @@ function Matters({ waiting, id }: Props) {
   return (
     <>
       <div className="title-row">
-        <h1>Inbox</h1>
+        <Title>Inbox</Title>
         <p className="faint">{countText(waiting, search.get("snoozed") !== null)}</p>
         {open && <Hints waiting={open} />}
       </div>

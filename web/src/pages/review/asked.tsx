@@ -7,6 +7,7 @@ import { bytes, dollars, plain, plural, shown, words } from "../../text";
 import { duration } from "../../time";
 import { addressOf } from "../../ui/evidence";
 import { StateMark } from "../../ui/state";
+import { Title } from "../../ui/title";
 import { Value } from "../../ui/value";
 import { titleOf } from "../inbox/kinds";
 import { Rounds, summaryOf } from "../inbox/review";
@@ -19,7 +20,7 @@ export function Asked({ review }: { review: Review }) {
   return (
     <header className="review-head">
       <div className="title-row">
-        <h1>{plain(titleOf(review))}</h1>
+        <Title tab={`Review: ${titleOf(review)}`}>{titleOf(review)}</Title>
         <Link to={linkTo.task(review.task_id)}>Open the task</Link>
       </div>
       <Facts review={review} />
@@ -82,7 +83,7 @@ function Facts({ review }: { review: Review }) {
 }
 
 /** The number of the round, and how many requests for changes are left. */
-export function roundText(rounds: number, limit: number | null): string {
+function roundText(rounds: number, limit: number | null): string {
   const left =
     limit === null ? "" : `, ${plural(Math.max(0, limit - rounds), "more request")} possible`;
   return `${rounds + 1}${left}`;

@@ -7,6 +7,7 @@ import { go, Link, linkTo, useSearch } from "../../router";
 import { Evidence } from "../../ui/evidence";
 import { useKeys } from "../../ui/keys";
 import { Empty, Loading, Trouble } from "../../ui/notes";
+import { Title } from "../../ui/title";
 import { say } from "../../ui/toast";
 import { useWaiting } from "../inbox/waiting";
 import { Asked } from "./asked";
@@ -23,7 +24,7 @@ export default function ReviewPage({ id }: { id: string }) {
   if (review.error && !review.data) {
     return (
       <>
-        <h1>Review</h1>
+        <Title>Review</Title>
         <Trouble problem={review.error} again={review.refetch} />
         <p>
           It may have been deleted. <Link to="/">Open the inbox</Link>.

@@ -1,6 +1,7 @@
 // Text that people and agents write: line breaks, code spans and code blocks. Nothing else of
 // Markdown is read, and nothing becomes markup.
 import { plain } from "../../text";
+import { CodeSpans } from "../../ui/code_spans";
 
 const FENCE = /^```[^\n]*\n([\s\S]*?)\n?```[ \t]*$/m;
 
@@ -17,16 +18,17 @@ export function Prose({ text }: { text: string }) {
           </pre>
         ) : (
           // biome-ignore lint/suspicious/noArrayIndexKey: parts have no other name
-          part.trim() && <p key={at}>{spans(part.trim())}</p>
+          part.trim() && <Paragraph key={at} text={part.trim()} />
         ),
       )}
     </div>
   );
 }
 
-function spans(text: string) {
-  return text.split(/`([^`\n]+)`/).map((part, at) =>
-    // biome-ignore lint/suspicious/noArrayIndexKey: parts have no other name
-    at % 2 ? <code key={at}>{part}</code> : part,
+function Paragraph({ text }: { text: string }) {
+  return (
+    <p>
+      <CodeSpans text={text} />
+    </p>
   );
 }

@@ -37,7 +37,7 @@ export function Toolbar({ review, since, view, setView, wide, onHelp }: Props) {
         </select>
       </div>
       {wide && (
-        <div className="segments">
+        <div className="segments" role="group" aria-label="Layout">
           <button
             type="button"
             aria-pressed={!view.split}

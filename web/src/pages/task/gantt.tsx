@@ -9,6 +9,8 @@ import { useNow } from "../../ui/when";
 import { type Bar, marks, type Row } from "./timeline";
 import { useTimeline } from "./use_timeline";
 
+/** The part of the axis that has marks: the label of a later one would be cut off. */
+const LABELLED = 0.94;
 const percent = (part: number) => `${(part * 100).toFixed(3)}%`;
 
 export function Gantt({ task }: { task: Task }) {
@@ -30,7 +32,7 @@ export function Gantt({ task }: { task: Task }) {
           <div className="gantt-row axis" role="row">
             <span role="columnheader">elapsed</span>
             <span className="gantt-track" role="columnheader" aria-label="time">
-              {marks(span, 8).map((at) => (
+              {marks(span * LABELLED, 8).map((at) => (
                 <span key={at} className="mark" style={{ left: percent(at / span) }}>
                   {at ? duration(at) : "0"}
                 </span>

@@ -6,13 +6,15 @@ import { asOf, type Standing } from "../../lifecycles";
 import { useSearch } from "../../router";
 import { plain, plural, shortId, words } from "../../text";
 import { clockTime, exactUtc, inZone } from "../../time";
-import { useKeys } from "../../ui/keys";
+import { type KeyHelp, useKeys } from "../../ui/keys";
 import { Loading, Trouble } from "../../ui/notes";
 import { useReveal } from "../../ui/reveal";
 import { StateMark } from "../../ui/state";
 import { useTables } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { When } from "../../ui/when";
+
+const HELP: KeyHelp = [["j k", "next event, previous event"]];
 
 export function History({ task }: { task: Task }) {
   const answer = useRead("task_events", { task_id: task.id });
@@ -25,7 +27,7 @@ export function History({ task }: { task: Task }) {
     const event = events[Math.max(0, Math.min(events.length - 1, index))];
     if (event) change({ at: String(event.position) });
   };
-  useKeys({ j: () => open(at + 1), k: () => open(at - 1) });
+  useKeys({ j: () => open(at + 1), k: () => open(at - 1) }, HELP);
   if (answer.error) return <Trouble problem={answer.error} again={answer.refetch} />;
   const event = events[at];
   if (!event) return <Loading what="the history" />;

@@ -1,7 +1,8 @@
 // What came out of a task: the error or the result of its last job, and the evidence of its runs.
 import { useRead } from "../../api/hooks";
-import type { Job, Task } from "../../api/schema";
-import { plain, shown, words } from "../../text";
+import type { Task } from "../../api/schema";
+import { plain } from "../../text";
+import { ErrorText } from "../../ui/error_text";
 import { Evidence } from "../../ui/evidence";
 import { Value } from "../../ui/value";
 import { summaryOf } from "../inbox/review";
@@ -15,7 +16,7 @@ export function Outcome({ task }: { task: Task }) {
   return (
     <section aria-labelledby="outcome-title">
       <h2 id="outcome-title">Outcome</h2>
-      {job?.error && <Failed job={job} />}
+      {job?.error && <ErrorText error={job.error} errorClass={job.error_class} heading="h3" />}
       {job?.result != null && <Result value={job.result} />}
       {files.length > 0 && (
         <>
@@ -24,16 +25,6 @@ export function Outcome({ task }: { task: Task }) {
         </>
       )}
     </section>
-  );
-}
-
-function Failed({ job }: { job: Job }) {
-  const kind = job.error_class === "error" || !job.error_class ? "" : `: ${words(job.error_class)}`;
-  return (
-    <>
-      <h3>Error{kind}</h3>
-      <pre className="block">{shown(job.error)}</pre>
-    </>
   );
 }
 

@@ -7,6 +7,7 @@ import { dollars, plain } from "../../text";
 import { Evidence } from "../../ui/evidence";
 import { Empty, Loading, Trouble } from "../../ui/notes";
 import { Tabs } from "../../ui/tabs";
+import { Title } from "../../ui/title";
 import { When } from "../../ui/when";
 import { titleOf } from "../inbox/kinds";
 import { Gantt } from "./gantt";
@@ -51,7 +52,7 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
   if (task.error && (!task.data || task.error.status === 404)) {
     return (
       <>
-        <h1>Task</h1>
+        <Title>Task</Title>
         <Trouble problem={task.error} again={task.refetch} />
         <p>
           It may have been deleted. <Link to="/board">Open the board</Link>.
@@ -82,7 +83,11 @@ function Tab({ task, tab }: { task: Task; tab: string }) {
   if (tab === "output") return <Output taskId={task.id} />;
   if (tab === "evidence") return <Files task={task} />;
   if (tab === "history") return <History task={task} />;
-  return <Empty title="This task has no such view." />;
+  return (
+    <Empty title="This task has no such view.">
+      <Link to={linkTo.task(task.id)}>Open the overview</Link>
+    </Empty>
+  );
 }
 
 function Files({ task }: { task: Task }) {
@@ -95,16 +100,16 @@ function Head({ task }: { task: Task }) {
   return (
     <header className="task-head">
       <div className="title-row">
-        <h1>{plain(titleOf(task))}</h1>
+        <Title>{titleOf(task)}</Title>
       </div>
       <p className="facts-line">
         <TaskMark task={task} />
         <span>
           for <When at={task.state_at} brief />
         </span>
-        <span>{plain(task.project)}</span>
-        <span>{plain(task.intent)}</span>
-        <span>{task.priority}</span>
+        <span title="Project">{plain(task.project)}</span>
+        <span title="Task type (intent)">{plain(task.intent)}</span>
+        <span title="Priority">{task.priority}</span>
         {(task.spent > 0 || task.budget !== null) && (
           <span>
             {dollars(task.spent)}

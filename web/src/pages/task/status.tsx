@@ -21,7 +21,7 @@ export function Status({ task }: { task: Task }) {
       <Actions task={task} why={why.data} />
       {why.data.reasons.length > 0 && (
         <details>
-          <summary>Who can resolve it, and how</summary>
+          <summary>Who can change this, and how</summary>
           <Reasons reasons={why.data.reasons} />
         </details>
       )}

@@ -41,7 +41,7 @@ const RESTING = ["waiting", "parked", "retrying"];
 /** What a task is called while its job rests. */
 const WAITING = "waiting";
 
-export function isResting(kind: Row["kind"], state: string): boolean {
+function isResting(kind: Row["kind"], state: string): boolean {
   return (kind === "job" || kind === "step") && RESTING.includes(state);
 }
 

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { useRead } from "../../api/hooks";
 import type { Run, Task } from "../../api/schema";
 import { Link, linkTo } from "../../router";
-import { dollars, plain, plural, words } from "../../text";
+import { dollars, plain, plural, reasonText } from "../../text";
 import { Mark, RunMark, StateMark } from "../../ui/state";
 import { Took, When } from "../../ui/when";
 import { isWaiting, type Row } from "./timeline";
@@ -102,9 +102,6 @@ function RowState({ row, run }: { row: Row; run: Run | undefined }) {
   );
 }
 
-/** A reason that is a name, and not a text. */
-const NAME = /^[a-z_]+$/;
-
 /** Why it is in its state, and until when. */
 function Note({ row, run }: { row: Row; run: Run | undefined }) {
   const last = row.bars.at(-1)!;
@@ -113,7 +110,7 @@ function Note({ row, run }: { row: Row; run: Run | undefined }) {
   if (!why && until === null) return null;
   return (
     <span>
-      {why && plain(NAME.test(why) ? words(why) : why)}
+      {why && reasonText(why)}
       {until !== null && (
         <>
           {why && ", "}until <When at={until} exact /> (<When at={until} />)

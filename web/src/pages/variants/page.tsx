@@ -5,11 +5,12 @@ import { call, type Problem } from "../../api/call";
 import { client, useFresh, useRead } from "../../api/hooks";
 import type { Variant, Variants } from "../../api/schema";
 import { Link, linkTo } from "../../router";
-import { dollars, plain, plural, words } from "../../text";
+import { dollars, plural, words } from "../../text";
 import { Dialog } from "../../ui/dialog";
 import { type KeyHelp, useKeys } from "../../ui/keys";
 import { Loading, Trouble } from "../../ui/notes";
 import { StateMark } from "../../ui/state";
+import { Title } from "../../ui/title";
 import { say } from "../../ui/toast";
 import { Column } from "./column";
 
@@ -24,7 +25,7 @@ export default function VariantsPage({ id }: { id: string }) {
   if (found.error && !found.data) {
     return (
       <>
-        <h1>Compare variants</h1>
+        <Title>Compare variants</Title>
         <Trouble problem={found.error} again={found.refetch} />
         <p>
           <Link to={linkTo.task(id)}>Open the task</Link>
@@ -45,7 +46,7 @@ function Compared({ variants }: { variants: Variants }) {
     <div className="variants-page">
       <header>
         <div className="title-row">
-          <h1>{plain(variants.title) || "Compare variants"}</h1>
+          <Title tab={`Compare: ${variants.title}`}>{variants.title || "Compare variants"}</Title>
           <Link to={linkTo.task(variants.task_id)}>Open the task</Link>
         </div>
         <p className="facts-line">
@@ -118,8 +119,8 @@ function Status({ variants }: { variants: Variants }) {
   if (live > 0) {
     return (
       <p className="notice" role="status">
-        {plural(live, "variant has", "variants have")} not ended. You can choose one that has ended
-        well now; the others are cancelled then.
+        {plural(live, "variant has", "variants have")} not ended. If you choose one that has
+        completed, the others are cancelled.
       </p>
     );
   }
@@ -175,7 +176,8 @@ function Choice({ variants, variant, onClose }: ChoiceProps) {
       <p>
         The task continues with the work of variant {variant.number}: you review it next. The choice
         is final.
-        {others > 0 && ` ${plural(others, "other variant")} that still runs is cancelled.`}
+        {others > 0 &&
+          ` ${plural(others, "other variant that still runs is", "other variants that still run are")} cancelled.`}
       </p>
       {variant.passes === false && (
         <p className="faint">This variant does not pass: see its tests and its check.</p>
