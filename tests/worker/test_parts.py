@@ -1,14 +1,13 @@
 """The worker's parts one by one: the engine client, the reporter, due times, isolation."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from detent.app import retried_calls
 from detent.engine import CommandRequest, CommandResult, Engine, PendingResults, due_timers
 from detent.engine.claims import ClaimRequest
 from detent.errors import Refused, Unavailable
@@ -90,7 +89,7 @@ def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
 
 
 def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "RETRY_S", 0.0)
+    monkeypatch.setattr(retried_calls, "RETRY_S", 0.0)
     engine: Any = Flaky(AWAY)
     with pytest.raises(Unavailable):
         EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n")))
@@ -281,26 +280,16 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
 # ---- what a critic is shown ----------------------------------------------------------------
 
 
-class LogOf:
-    """A line to a log that is only read."""
-
-    def __init__(self, rows: list[tuple[str, str, str]]) -> None:
-        self._log = History(
-            [
-                LoggedEvent(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
-                for at, (name, subject, data) in enumerate(rows, 1)
-            ]
-        )
-
-    @contextmanager
-    def read(self) -> Iterator[Any]:
-        yield self._log
-
-
 def test_a_critic_is_shown_every_earlier_run_however_long_the_history_is() -> None:
     begun = '{"worker": "w", "fence": 1, "attempt": 1, "step": "build"}'
     between = [("checkpoint_recorded", f"c{number}", "{}") for number in range(10_000)]
     ended = ("run_failed", "r1", '{"error_class": "error", "error": "no"}')
-    log: Any = LogOf([("run_queued", "r1", begun), *between, ended])
+    rows = [("run_queued", "r1", begun), *between, ended]
+    log: Any = History(
+        [
+            LoggedEvent(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
+            for at, (name, subject, data) in enumerate(rows, 1)
+        ]
+    )
     (only,) = earlier_results(log, "job", "build")
     assert (only.run_id, only.state, only.error) == ("r1", "failed", "no")

@@ -109,7 +109,7 @@ def argv_schema(argv: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _object_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object that must have these fields, each with the fields that it must have."""
+    """The schema of an object that must have these fields, and what each of them must have."""
     schemas = {name: _object_schema(inner) if inner else ARGUMENT for name, inner in fields.items()}
     return {
         "type": "object",
