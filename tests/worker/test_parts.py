@@ -19,6 +19,7 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History
 from detent.worker import engine_client
+from detent.worker import reporter as reporter_module
 from detent.worker.active_run import HeldJob
 from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient
@@ -106,6 +107,24 @@ def test_a_report_is_sent_again_while_the_store_is_unavailable() -> None:
     reporter.stop()
     assert results == [CommandResult("completed")]
     assert engine.tries == 3
+
+
+def test_a_stopping_reporter_sends_a_report_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = Flaky(AWAY, AWAY, CommandResult("completed"))
+    reporter = Reporter(engine)
+    results: list[Any] = []
+    ask = CommandRequest(c.HandBack(c.Grant("j", 1, "n")), ACTOR)
+    reporter.report(ask, lambda _, result: results.append(result))
+    reporter.start()
+    reporter.stop()
+    assert results == [CommandResult("completed")]
+    # A store that stays unavailable does not keep the worker from stopping.
+    monkeypatch.setattr(reporter_module, "STOP_S", 0.0)
+    stopped = Reporter(Flaky(AWAY, AWAY))  # type: ignore[arg-type]
+    stopped.report(ask, lambda _, result: results.append(result))
+    stopped.start()
+    stopped.stop()
+    assert len(results) == 1
 
 
 def test_a_query_is_repeated_while_the_store_is_unavailable() -> None:
