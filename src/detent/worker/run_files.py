@@ -11,6 +11,7 @@ import mimetypes
 import os
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -61,6 +62,7 @@ class RunFiles:
     __slots__ = (
         *("runs", "run_id", "max_output", "written", "sent", "made", "_is_cut"),
         *("times_written", "times_sent", "_timed_s", "_blobs", "_on_output", "_redactor"),
+        "_writing",
     )
 
     def __init__(
@@ -87,6 +89,8 @@ class RunFiles:
         self._on_output = on_output
         #: None until something is written.
         self._redactor: StreamRedactor | None = None
+        #: Held while output is written: a handler can have several threads.
+        self._writing = threading.Lock()
 
     @property
     def path(self) -> Path:
@@ -112,20 +116,26 @@ class RunFiles:
 
     def write(self, output: str | bytes) -> None:
         """Append to the run's output, up to its limit, with secrets removed."""
-        if self._is_cut:
-            return
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
-        if self._redactor is None:
-            self._redactor = StreamRedactor()
-        self._append(self._redactor.feed(data))
+        with self._writing:
+            if self._is_cut:
+                return
+            if self._redactor is None:
+                self._redactor = StreamRedactor()
+            self._append(self._redactor.feed(data))
 
     def end_output(self) -> None:
         """Write the buffered possible start of a secret: the output has ended."""
-        if self._redactor is not None:
-            self._append(self._redactor.end())
+        with self._writing:
+            if self._redactor is not None:
+                self._append(self._redactor.end())
 
     def cut_output(self) -> None:
         """Write that the output was cut; nothing is written after it."""
+        with self._writing:
+            self._cut()
+
+    def _cut(self) -> None:
         if not self._is_cut:
             self._is_cut = True
             self._redactor = None  # what it holds may be the beginning of a secret
@@ -137,7 +147,7 @@ class RunFiles:
         if data[:left]:
             self._write(data[:left])
         if len(data) > left:
-            self.cut_output()
+            self._cut()
 
     def _write(self, data: bytes) -> None:
         failpoints.hit("output.write")
