@@ -155,6 +155,7 @@ def test_a_result_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text('{"a": 1}')
     (run.directory() / "result.json").symlink_to(tmp_path / "outside")
     assert run.result() is None
+    assert b"[the result is left out: result.json cannot be opened" in run.output()
 
 
 def test_evidence_is_not_kept_through_a_link(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from detent.operations.run_output import read_file
 from detent.redaction import StreamRedactor, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blob, blob_of
 
-EVIDENCE, WORK = "evidence", "work"
+EVIDENCE, WORK, RESULT = "evidence", "work", "result.json"
 MAX_OUTPUT_BYTES = 10_485_760
 MAX_EVIDENCE_BYTES = MAX_BLOB_BYTES
 MAX_FILES = 1_000
@@ -285,21 +285,19 @@ class RunFiles:
             os.close(descriptor)
 
     def result(self) -> Any:
-        """The content of the command's `result.json`; None if there is no readable one."""
-        path = self.path / "result.json"
+        """The content of the command's `result.json`; None without one, or if it is left out.
+
+        The output says why it is left out.
+        """
         try:
-            if path.stat(follow_symlinks=False).st_size > MAX_EVIDENCE_BYTES:
-                return None
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+            data = self.left(RESULT, MAX_EVIDENCE_BYTES)
+        except Invalid as error:
+            self.write(f"[the result is left out: {error.message}]\n")
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not is_plain(file.fileno()):
-                return None
-            try:
-                return storable(redact_value(json.loads(file.read())), "result.json")
-            except RecursionError:
-                raise ValueError("result.json is nested too deeply") from None
+        try:
+            return None if data is None else storable(redact_value(json.loads(data)), RESULT)
+        except RecursionError:
+            raise ValueError(f"{RESULT} is nested too deeply") from None
 
 
 def _made(path: str | Path, beneath: int | None = None) -> int:
