@@ -298,7 +298,7 @@ def test_a_stream_is_redacted_as_the_whole_text_is(text: str, cuts: list[int]) -
     assert streamed(data[a:b] for a, b in pairwise(edges)) == redaction.redact_bytes(data)
 
 
-def test_a_stream_holds_back_a_bounded_number_of_bytes() -> None:
+def test_a_stream_buffers_a_bounded_number_of_bytes() -> None:
     stream = redaction.StreamRedactor()
     fed = passed = 0
     for piece in [b"://", *[b"x" * 1_000] * 20]:

@@ -53,7 +53,7 @@ def test_output_that_was_cut_before_it_arrived_says_so_once(tmp_path: Path) -> N
 
 def test_several_threads_of_a_handler_write_output(tmp_path: Path) -> None:
     run = RunFiles(tmp_path, "r1")
-    lines = [f"{number:03} is held back because of its last letter: d" for number in range(400)]
+    lines = [f"{number:03} is buffered because of its last letter: d" for number in range(400)]
 
     def write(own: list[str]) -> None:
         for line in own:
