@@ -23,6 +23,24 @@ SECRET_FORM = re.compile(
     r"detent_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/=]{16,}|(?<=://)[^\s:/@]*:[^\s:/@]+(?=@)"
 )
 
+#: How many bytes at the end of a stream are searched for the beginning of such a text.
+MAX_FORM = 4_096
+
+
+def _beginnings(word: str) -> str:
+    """A pattern of the beginnings of a word, without the whole word."""
+    return "|".join(word[:length] for length in range(1, len(word)))
+
+
+#: The end of a stream that may be the beginning of such a text; the secret in a URL is after `://`.
+FORM_BEGINNING = re.compile(
+    (
+        rf"(?:{_beginnings('detent_')}|detent_[A-Za-z0-9_-]{{0,42}}"
+        rf"|{_beginnings('whsec_')}|whsec_[A-Za-z0-9+/=]*"
+        rf"|{_beginnings('://')}|://[^\s:/@]*(?::[^\s:/@]*)?)\Z"
+    ).encode()
+)
+
 _lock = threading.Lock()
 _values: set[str] = set()
 _pattern: re.Pattern[str] = SECRET_FORM
@@ -82,9 +100,9 @@ class StreamRedactor:
     def feed(self, piece: bytes) -> bytes:
         """The redacted bytes so far; the possible beginning of a secret is buffered."""
         data = self._held + piece
-        cut = _beginning_of_secret(data)
-        self._held = data[cut:]
-        return redact_bytes(data[:cut])
+        safe = len(data) - _partial_secret(data)
+        redacted, self._held = _redact_until(data, safe)
+        return redacted
 
     def end(self) -> bytes:
         """The redacted bytes that were buffered."""
@@ -92,22 +110,27 @@ class StreamRedactor:
         return redact_bytes(held) if held else b""
 
 
-def _beginning_of_secret(data: bytes) -> int:
-    """Where the possible beginning of a secret at the end is; a whole secret is not cut there."""
-    cut = len(data) - _partial_secret(data)
-    if cut == len(data):
-        return cut
+def _redact_until(data: bytes, end: int) -> tuple[bytes, bytes]:
+    """Redact what begins before `end`, and return the rest as it is. No secret is cut there."""
     text = data.decode("utf-8", "surrogateescape")
-    at = len(data[:cut].decode("utf-8", "surrogateescape"))
+    at = len(data[:end].decode("utf-8", "surrogateescape"))
+    parts, done = [], 0
     for found in _pattern.finditer(text):
-        if found.start() < at < found.end():
-            return len(text[: found.end()].encode("utf-8", "surrogateescape"))
-    return cut
+        if found.start() >= at:
+            break
+        parts += [text[done : found.start()], REPLACED]
+        done = found.end()
+    rest = max(at, done)
+    parts.append(text[done:rest])
+    redacted = "".join(parts).encode("utf-8", "surrogateescape")
+    return redacted, text[rest:].encode("utf-8", "surrogateescape")
 
 
 def _partial_secret(data: bytes) -> int:
-    """How many bytes at the end may be the beginning of a secret."""
-    longest = 0
+    """How many bytes at the end may be the beginning of a secret: a known one, or one by form."""
+    end = data[-MAX_FORM:]
+    found = FORM_BEGINNING.search(end)
+    longest = 0 if found is None else len(end) - found.start()
     for value in _values.copy():
         secret = value.encode("utf-8", "surrogateescape")
         for length in range(min(len(secret) - 1, len(data)), longest, -1):

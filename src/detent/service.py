@@ -16,7 +16,7 @@ from zlib import crc32
 
 from detent import server_file
 from detent.app.app import App, load_app
-from detent.errors import Misconfigured, NotFound
+from detent.errors import DetentError, Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import McpServer
 from detent.gateway.server import Server
@@ -128,13 +128,19 @@ class Service:
         """Stop the gateway first, then the other components in reverse order.
 
         The worker ends its running jobs or returns them to the queue. Only components that have
-        started are stopped, because a start may have failed.
+        started are stopped, because a start may have failed. If the store is unavailable, the rows
+        of this process expire.
         """
         if self.server is not None and self.url is not None:
             self.server.stop()
             server_file.withdraw(self.core.settings.data_dir)
         while self._started:
-            self._started.pop().stop()
+            component = self._started.pop()
+            try:
+                component.stop()
+            except DetentError as error:  # such as an unavailable store: the others stop too
+                name = type(component).__name__
+                log.warning("the %s stopped without recording that: %s", name.lower(), error)
 
 
 def _worker(core: Core, apps: Sequence[str]) -> Worker:

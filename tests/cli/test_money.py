@@ -1,8 +1,12 @@
 """`detent costs` and `detent raise`, and the table of `detent lifecycle mapping`."""
 
 import json
+from pathlib import Path
 
+from detent.engine import Engine
+from detent.testing.conformance.work_actions import claim_one, submit_task, suspend
 from tests.cli.conftest import Run
+from tests.cli.databases import opened
 
 
 def test_a_budget_is_shown_and_raised(run: Run) -> None:
@@ -17,6 +21,16 @@ def test_a_budget_is_shown_and_raised(run: Run) -> None:
 def test_without_a_budget(run: Run) -> None:
     task_id = run("submit", "runQA", "--hold").output.strip()
     assert "has cost $0.00 with its subtasks. It has no budget." in run("costs", task_id).output
+
+
+def test_a_run_that_waits_for_an_answer_has_not_succeeded(run: Run, data: Path) -> None:
+    with opened(data) as store:
+        engine = Engine(store)
+        task_id = submit_task(engine)
+        suspend(engine, claim_one(engine), "answer", "question")
+    shown = run("costs", task_id).output
+    assert "suspended" in shown
+    assert "succeeded" not in shown
 
 
 def test_a_budget_that_is_none_is_refused(run: Run) -> None:

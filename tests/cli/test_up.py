@@ -9,6 +9,7 @@ import pytest
 
 from detent import service
 from detent.cli import up
+from detent.errors import Unavailable
 from tests.worker.waiting import installation
 
 
@@ -68,3 +69,18 @@ def test_the_gateway_is_announced_when_the_intents_of_the_worker_are_known(
         made.start()
         made.stop()
     assert [("greet" in each) for each in known] == [True]
+
+
+def test_all_components_stop_although_the_store_is_unavailable(tmp_path: Path) -> None:
+    stopped: list[str] = []
+
+    def unavailable() -> None:
+        raise Unavailable("The store is unavailable.", retry_after_s=1)
+
+    with installation(tmp_path / "data") as core:
+        made = service.Service(core, gateway=False, worker=False, keeper=False)
+        keeper = SimpleNamespace(start=lambda: None, stop=lambda: stopped.append("keeper"))
+        made._start(keeper)
+        made._start(SimpleNamespace(start=lambda: None, stop=unavailable))
+        made.stop()
+    assert stopped == ["keeper"]

@@ -5,7 +5,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import copy_context
 from itertools import pairwise
 from pathlib import Path
@@ -266,3 +266,45 @@ def test_a_secret_whose_end_may_begin_another_one_is_redacted_in_a_stream(secret
         stream = redaction.StreamRedactor()
         shown = b"".join(stream.feed(each.encode()) for each in pieces) + stream.end()
         assert shown.decode() == "".join(pieces).replace(secret, "[secret]")
+
+
+FORMS = {
+    "detent_" + "detent-whsec_" * 3 + "wxyz": "[secret]",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw": "[secret]",
+    "postgres://ann:p\xe4ss@db/x": "postgres://[secret]@db/x",
+    "http://localhost:8080/": "http://localhost:8080/",
+    "detent_short": "detent_short",
+}
+
+
+def streamed(pieces: Iterable[bytes]) -> bytes:
+    stream = redaction.StreamRedactor()
+    return b"".join([*map(stream.feed, pieces), stream.end()])
+
+
+@pytest.mark.parametrize("secret", FORMS)
+def test_a_secret_by_form_is_redacted_wherever_a_stream_is_cut(secret: str) -> None:
+    text = f"é {secret} and on".encode()
+    shown = f"é {FORMS[secret]} and on".encode()
+    for cut in range(len(text) + 1):
+        assert streamed([text[:cut], text[cut:]]) == shown
+    assert streamed(text[at : at + 1] for at in range(len(text))) == shown
+
+
+PARTS = st.sampled_from([*FORMS, "the-password-of-ann", "@is-a-secret", *"detnwhsc_:/@ é\n"])
+
+
+@given(st.lists(PARTS, max_size=8).map("".join), st.lists(st.integers(0, 300), max_size=6))
+def test_a_stream_is_redacted_as_the_whole_text_is(text: str, cuts: list[int]) -> None:
+    redaction.remember(["the-password-of-ann", "@is-a-secret"])
+    data = text.encode()
+    edges = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
+    assert streamed(data[a:b] for a, b in pairwise(edges)) == redaction.redact_bytes(data)
+
+
+def test_a_stream_buffers_a_bounded_number_of_bytes() -> None:
+    stream = redaction.StreamRedactor()
+    fed = passed = 0
+    for piece in [b"://", *[b"x" * 1_000] * 20]:
+        fed, passed = fed + len(piece), passed + len(stream.feed(piece))
+        assert fed - passed <= redaction.MAX_FORM

@@ -108,7 +108,11 @@ def test_cost_and_tokens_are_summed_for_task_and_tree(client: OperationsClient) 
         (parent, 2.25),
         (child, 0.75),
     ]
-    assert [each["cost"] for each in costs["runs"]] == [1.5, 0.25, 0.5]
+    assert [(each["cost"], each["outcome"]) for each in costs["runs"]] == [
+        (1.5, "done"),
+        (0.25, "suspended"),
+        (0.5, None),
+    ]
 
 
 # ---- before a start --------------------------------------------------------------------------

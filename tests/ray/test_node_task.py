@@ -104,6 +104,19 @@ def test_output_of_exactly_the_limit_is_not_cut() -> None:
     assert not any(is_cut for _, is_cut in sent.pieces)
 
 
+def test_a_function_prints_on_although_its_output_cannot_be_sent() -> None:
+    tries: list[bytes] = []
+
+    def fail(piece: bytes, is_last: bool) -> None:
+        tries.append(piece)
+        raise ConnectionError("the actor has died")
+
+    with TaskOutput(fail, 10_000_000):
+        for _ in range(1_000):  # more than a pipe holds
+            os.write(1, b"x" * 1_024)
+    assert len(tries) == 1
+
+
 def test_a_child_that_keeps_the_pipe_open_does_not_keep_the_task() -> None:
     sent = Sent()
     with TaskOutput(sent.send, 1_000):

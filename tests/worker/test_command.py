@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ import pytest
 from detent.app.app import App
 from detent.app.failures import JobFailed
 from detent.app.handlers import checked_argv
+from detent.app.run_interface import Stop
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.worker.runners.command_runner import filled
+from detent.worker.runners.follower import Follower
 from detent.worker.runners.process_group import Group, Records, start_ticks
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation, let_pass, until, working
@@ -91,6 +94,25 @@ def test_behind_two_dashes_a_value_may_begin_with_one() -> None:
     assert filled(["grep", "--", "{payload.a}"], {"a": "-v"}) == ["grep", "--", "-v"]
     with pytest.raises(Invalid, match="could be read as an option"):
         filled(["grep", "{payload.a}", "{payload.b}"], {"a": "--", "b": "-v"})
+
+
+# ---- following -----------------------------------------------------------------------------
+
+
+def test_a_late_stop_writes_to_no_other_file(tmp_path: Path) -> None:
+    """A thread that stops a run may have read the callback before the program has ended."""
+    callbacks: list[Any] = []
+    run: Any = SimpleNamespace(on_stop=callbacks.append)
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as process:
+        program: Any = SimpleNamespace(process=process)
+        with Follower(program, Group("r1"), run) as following:
+            numbers = {following.exit, following.wake_read, following.wake_write}
+    opened = {os.open(tmp_path / f"{n}", os.O_RDWR | os.O_CREAT) for n in range(10)}
+    assert numbers <= opened
+    callbacks[0](Stop.CANCEL)
+    assert not any(os.fstat(each).st_size for each in opened)
+    for each in opened:
+        os.close(each)
 
 
 # ---- running -------------------------------------------------------------------------------

@@ -1,14 +1,13 @@
 """The worker's parts one by one: the engine client, the reporter, due times, isolation."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from detent.app import retried_calls
 from detent.engine import CommandRequest, CommandResult, Engine, PendingResults, due_timers
 from detent.engine.claims import ClaimRequest
 from detent.errors import Refused, Unavailable
@@ -20,6 +19,7 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History
 from detent.worker import engine_client
+from detent.worker import reporter as reporter_module
 from detent.worker.active_run import HeldJob
 from detent.worker.due_times import Alarms
 from detent.worker.engine_client import EngineClient
@@ -90,7 +90,7 @@ def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
 
 
 def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "RETRY_S", 0.0)
+    monkeypatch.setattr(retried_calls, "RETRY_S", 0.0)
     engine: Any = Flaky(AWAY)
     with pytest.raises(Unavailable):
         EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n")))
@@ -107,6 +107,24 @@ def test_a_report_is_sent_again_while_the_store_is_unavailable() -> None:
     reporter.stop()
     assert results == [CommandResult("completed")]
     assert engine.tries == 3
+
+
+def test_a_stopping_reporter_sends_a_report_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = Flaky(AWAY, AWAY, CommandResult("completed"))
+    reporter = Reporter(engine)
+    results: list[Any] = []
+    ask = CommandRequest(c.HandBack(c.Grant("j", 1, "n")), ACTOR)
+    reporter.report(ask, lambda _, result: results.append(result))
+    reporter.start()
+    reporter.stop()
+    assert results == [CommandResult("completed")]
+    # A store that stays unavailable does not keep the worker from stopping.
+    monkeypatch.setattr(reporter_module, "STOP_S", 0.0)
+    stopped = Reporter(Flaky(AWAY, AWAY))  # type: ignore[arg-type]
+    stopped.report(ask, lambda _, result: results.append(result))
+    stopped.start()
+    stopped.stop()
+    assert len(results) == 1
 
 
 def test_a_query_is_repeated_while_the_store_is_unavailable() -> None:
@@ -281,26 +299,16 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
 # ---- what a critic is shown ----------------------------------------------------------------
 
 
-class LogOf:
-    """A line to a log that is only read."""
-
-    def __init__(self, rows: list[tuple[str, str, str]]) -> None:
-        self._log = History(
-            [
-                LoggedEvent(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
-                for at, (name, subject, data) in enumerate(rows, 1)
-            ]
-        )
-
-    @contextmanager
-    def read(self) -> Iterator[Any]:
-        yield self._log
-
-
 def test_a_critic_is_shown_every_earlier_run_however_long_the_history_is() -> None:
     begun = '{"worker": "w", "fence": 1, "attempt": 1, "step": "build"}'
     between = [("checkpoint_recorded", f"c{number}", "{}") for number in range(10_000)]
     ended = ("run_failed", "r1", '{"error_class": "error", "error": "no"}')
-    log: Any = LogOf([("run_queued", "r1", begun), *between, ended])
+    rows = [("run_queued", "r1", begun), *between, ended]
+    log: Any = History(
+        [
+            LoggedEvent(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
+            for at, (name, subject, data) in enumerate(rows, 1)
+        ]
+    )
     (only,) = earlier_results(log, "job", "build")
     assert (only.run_id, only.state, only.error) == ("r1", "failed", "no")

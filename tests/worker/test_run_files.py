@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +49,28 @@ def test_output_that_was_cut_before_it_arrived_says_so_once(tmp_path: Path) -> N
     run.end_output()
     # The possible beginning of a secret is not written.
     assert run.output() == b"the key is [secret], not " + run_files.CUT
+
+
+def test_several_threads_of_a_handler_write_output(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1")
+    lines = [f"{number:03} is buffered because of its last letter: d" for number in range(400)]
+
+    def write(own: list[str]) -> None:
+        for line in own:
+            run.write(line)
+            run.write("\n")
+
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, [lines[start::4] for start in range(4)]))
+    finally:
+        sys.setswitchinterval(before_s)
+    run.end_output()
+    text = run.output().decode()
+    assert run.written == len(text)
+    assert all(text.count(line) == 1 for line in lines)
 
 
 def test_evidence_is_stored_when_the_store_is_available_again(tmp_path: Path) -> None:
@@ -131,6 +155,7 @@ def test_a_result_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text('{"a": 1}')
     (run.directory() / "result.json").symlink_to(tmp_path / "outside")
     assert run.result() is None
+    assert b"[the result is left out: result.json cannot be opened" in run.output()
 
 
 def test_evidence_is_not_kept_through_a_link(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from detent.app.run_interface import Stop, never
+from detent.app.retried_calls import never
+from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c

@@ -117,10 +117,10 @@ class App:
     def command(self, name: str, argv: Sequence[str], **options: Any) -> Intent[..., Any]:
         """Register a command for an intent: an argv list, executed without a shell.
 
-        An element `{payload.field}` is replaced by that field. Besides the options of `intent`:
-        `environment` (names of variables that the command gets), `secrets` (variables whose values
-        are references), `directory`, and the options of programs: `hosts`, `limits`, `setup`,
-        `cleanup` and `caches`.
+        An element `{payload.field}` is replaced by that field; a submission without the field is
+        refused. Besides the options of `intent`: `environment` (names of variables that the command
+        gets), `secrets` (variables whose values are references), `directory`, and the options of
+        programs: `hosts`, `limits`, `setup`, `cleanup` and `caches`.
 
         ```python
         app.command("lint", ["ruff", "check", "--", "{payload.path}"], timeout_s=60)

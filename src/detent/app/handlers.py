@@ -17,6 +17,8 @@ from detent.errors import Invalid
 
 #: An element of a command that is replaced by a field of the payload.
 PAYLOAD_FIELD = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
+#: A JSON Schema of the values that can be an argument of a command.
+ARGUMENT = {"type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +92,28 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
                 given=each,
             )
     return tuple(argv)
+
+
+def argv_schema(argv: Sequence[str]) -> dict[str, Any] | None:
+    """A JSON Schema of the payload fields that a command requires; None if it requires none.
+
+    The command can read more fields from its payload file.
+    """
+    fields: dict[str, Any] = {}
+    for each in argv:
+        if PAYLOAD_FIELD.fullmatch(each):
+            inner = fields
+            for name in each[1:-1].split(".")[1:]:
+                inner = inner.setdefault(name, {})
+    return _object_schema(fields) if fields else None
+
+
+def _object_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object that must have these fields, and what each of them must have."""
+    schemas = {name: _object_schema(inner) if inner else ARGUMENT for name, inner in fields.items()}
+    return {
+        "type": "object",
+        "properties": schemas,
+        "required": list(fields),
+        "additionalProperties": True,
+    }

@@ -6,7 +6,13 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from detent.app.arguments import Parameters
 from detent.app.handle import Handle
-from detent.app.handlers import FunctionHandler, Handler, RayHandler
+from detent.app.handlers import (
+    CommandHandler,
+    FunctionHandler,
+    Handler,
+    RayHandler,
+    argv_schema,
+)
 from detent.app.intent_options import Declared
 from detent.app.prepared_submission import PreparedSubmission
 from detent.errors import Invalid
@@ -166,13 +172,19 @@ class Intent(Generic[P, R]):
             "concurrency_key_template": declared.concurrency_key,
             "max_budget_usd": declared.max_budget_usd,
             NEEDS_PLAN: self.needs_plan or None,
-            ARGUMENTS: None if self.parameters is None else self.parameters.schema(),
+            ARGUMENTS: self._arguments(),
             CRITICS: sorted(self.app.critics),
             TOOL: declared.tool,
             DESCRIPTION: declared.description or self._documented(),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}
+
+    def _arguments(self) -> dict[str, Any] | None:
+        """A JSON Schema of the payloads that the handler accepts; None if it accepts any."""
+        if isinstance(self.handler, CommandHandler):
+            return argv_schema(self.handler.argv)
+        return None if self.parameters is None else self.parameters.schema()
 
     def _documented(self) -> str | None:
         """The docstring of the function of an intent that is offered to other agents."""

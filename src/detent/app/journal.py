@@ -103,9 +103,10 @@ class Journal:
         return self.run.step is not None or self.run.held.job.runs > 1
 
     def _load(self) -> dict[str, Checkpoint]:
-        with self.client.read() as view:
-            found = view.job_checkpoints(self.grant.job_id)
-            return {each.name: each for each in found if each.name.startswith(self.prefix)}
+        found = self.client.query(
+            lambda view: list(view.job_checkpoints(self.grant.job_id)), self.run.held.expired
+        )
+        return {each.name: each for each in found if each.name.startswith(self.prefix)}
 
     # -- recording -------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ classes that implement them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from detent.app.intent import Intent
+from detent.app.retried_calls import never
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.plan import PlanStep
@@ -28,18 +28,15 @@ class Stop(StrEnum):
     HAND_BACK = "hand_back"
 
 
-def never() -> bool:
-    """The default of `lease_over`, for callers without a lease: it never expires."""
-    return False
-
-
 class EngineConnection(Protocol):
     """Executes commands of a run. What it returns has been committed."""
 
     @property
     def actor(self) -> c.Actor: ...
 
-    def read(self) -> AbstractContextManager[ReadTransaction]: ...
+    def query(
+        self, read: Callable[[ReadTransaction], T], lease_over: Callable[[], bool] = never
+    ) -> T: ...
 
     def now(self) -> int: ...
 

@@ -1,7 +1,7 @@
 """Subtasks of a run: submit them once, wait for them, and read their results."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -10,7 +10,8 @@ from detent.app.failures import CodeChanged, SubtaskFailed
 from detent.app.intent import Intent
 from detent.app.journal import STEP, Journal
 from detent.app.prepared_submission import PreparedSubmission
-from detent.app.run_operations import ExecuteCommands, Operation
+from detent.app.retried_calls import retried
+from detent.app.run_operations import BlockingCall, ExecuteCommands, Operation
 from detent.app.values import fitted
 from detent.app.waits import wait
 from detent.errors import DetentError, Refused
@@ -99,7 +100,7 @@ def submit_subtask(
     known = yield from journal.find(recorded, STEP)
     child = derived_id(journal.grant.job_id, journal.prefix + recorded)
     if known is None:
-        command = _command(journal, child, prepared, not_before)
+        command = yield _made(journal, lambda: _command(journal, child, prepared, not_before))
         try:
             yield from journal.execute(command, journal.grant)
         except Refused as refusal:
@@ -127,10 +128,10 @@ def submit_subtasks(
         child = derived_id(journal.grant.job_id, f"{journal.prefix}{recorded}:{number}")
         made.append(Subtask(f"{name}-{number}", child, _end_signal(journal, child), each.returns))
     if known is None:
-        commands = [
-            _command(journal, subtask.id, each)
-            for subtask, each in zip(made, prepared, strict=True)
-        ]
+        pairs = list(zip(made, prepared, strict=True))
+        commands = yield _made(
+            journal, lambda: [_command(journal, subtask.id, each) for subtask, each in pairs]
+        )
         for begin in range(0, len(commands), MAX_PER_TRANSACTION):
             yield from _execute_all(journal, commands[begin : begin + MAX_PER_TRANSACTION])
         yield from journal.record(recorded, {"count": len(prepared)})
@@ -144,6 +145,11 @@ def _execute_all(journal: Journal, commands: Sequence[c.Command]) -> Operation[N
             raise journal.lost()
         if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:
             raise result
+
+
+def _made(journal: Journal, make: Callable[[], Any]) -> BlockingCall:
+    """Make commands. The checks of a submission read the store."""
+    return BlockingCall(lambda: retried(make, journal.run.held.expired))
 
 
 def _command(

@@ -1,12 +1,13 @@
 """`detent costs` shows the cost of a task; `detent raise` sets its budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from detent.cli import output
 from detent.cli.connection import connect
+from detent.cli.table_columns import run_state_cell
 from detent.cli.typed_values import dollars_from
 
 TASKS = ("ID", "RUNS", "COST", "BUDGET", "TOKENS IN", "TOKENS OUT")
@@ -49,9 +50,9 @@ def _task(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (row["id"], str(row["runs"]), _dollars(row["cost"]), budget, *tokens)
 
 
-def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _run(row: Mapping[str, Any]) -> Sequence[output.Cell]:
     tokens = (str(row["tokens_in"]), str(row["tokens_out"]))
-    return (row["id"], row["state"], _dollars(row["cost"]), *tokens)
+    return (row["id"], run_state_cell(row), _dollars(row["cost"]), *tokens)
 
 
 def _dollars(amount: float) -> str:

@@ -193,7 +193,10 @@ def _money(row: Row) -> dict[str, Any]:
 
 def _runs(view: ReadTransaction, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
     jobs = [each for name, row in rows.items() for each in jobs_of_task(name, row["jobs"])]
-    names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
+    names = (
+        *("id", "job_id", "state", "outcome", "started_at", "ended_at"),
+        *("cost", "tokens_in", "tokens_out"),
+    )
     found = []
     for start in range(0, len(jobs), SLICE):
         query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MAX_RUNS)

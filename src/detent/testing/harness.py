@@ -16,7 +16,7 @@ from typing import Any
 from detent.app.app import App
 from detent.app.failures import Crash
 from detent.app.handle import Handle
-from detent.app.run_interface import never
+from detent.app.retried_calls import never
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError

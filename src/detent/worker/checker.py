@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from detent.app.retried_calls import retried
 from detent.app.subtasks import derived_id
 from detent.errors import DetentError, NotFound, Refused
 from detent.kernel import commands as c
@@ -45,13 +46,14 @@ def with_check(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -> c
     task, checker = run.held.task, run.held.job.options.get("checker")
     if task is None or checker is None or not _is_checked(run, task):
         return report
-    parent = _parent(task, client)
+    parent = _parent(run, task, client)
     if chosen_of(parent.options) is not None and parent.id != task.id:
         return report  # another variant was chosen meanwhile
     try:
-        return replace(report, check=_command(run, parent, checker, report, client))
+        check = retried(lambda: _command(run, parent, checker, report, client), run.held.expired)
     except DetentError as error:
         return _failed(run, checker, error)
+    return replace(report, check=check)
 
 
 def concerns(run: ActiveRun) -> bool:
@@ -98,7 +100,7 @@ def _command(
     }
     context = run.intent.app.context(checker, client.actor, lifecycle=task.lifecycle)
     context = replace(context, traceparent=run.traceparent)
-    request = {"intent": checker, "title": _title(client, task), "payload": payload}
+    request = {"intent": checker, "title": _title(run, task, client), "payload": payload}
     made = subtask_of_task(context, parent, derived_id(job.id, "check"), request)
     checks = {
         "task_id": task.id,
@@ -110,29 +112,29 @@ def _command(
     return replace(made, options={**made.options, CHECKS: checks})
 
 
-def _parent(task: Task, client: EngineClient) -> Task:
+def _parent(run: ActiveRun, task: Task, client: EngineClient) -> Task:
     """The task that waits for the check: of a variant, the task whose variant it is."""
     if number_of(task) is None:
         return task
-    with client.read() as view:
-        return next(each for each, _ in view.tasks([task.parent_id or ""]))
+    wanted = [task.parent_id or ""]
+    return client.query(lambda view: next(iter(view.tasks(wanted)))[0], run.held.expired)
 
 
-def _title(client: EngineClient, task: Task) -> str:
+def _title(run: ActiveRun, task: Task, client: EngineClient) -> str:
     """The title of a check, with that of the checked task."""
-    with client.read() as view:
-        rows = view.page(Query("tasks", {"id": task.id}, limit=1))
+    query = Query("tasks", {"id": task.id}, limit=1)
+    rows = client.query(lambda view: view.page(query), run.held.expired)
     title = str(rows[0]["title"] or "") if rows else ""
     return f"Check: {title or task.id}"[:MAX_TITLE]
 
 
 def _changes(run: ActiveRun, client: EngineClient) -> tuple[str | None, str]:
     """The SHA-256 and the text of the diff that the run has left as evidence."""
-    with client.read() as view:
-        rows = view.page(Query("evidence", {"run_id": run.run_id, "file": DIFF_FILE}, limit=1))
+    query = Query("evidence", {"run_id": run.run_id, "file": DIFF_FILE}, limit=1)
+    rows = client.query(lambda view: view.page(query), run.held.expired)
     if not rows:
         return None, ""
-    data = b"".join(client.engine.store.blobs.read(rows[0]["sha256"]))
+    data = client.blob(rows[0]["sha256"], run.held.expired)
     return rows[0]["sha256"], data.decode("utf-8", "replace")
 
 
@@ -153,7 +155,8 @@ def with_findings(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -
     content = {"checker": run.intent.name, **verdict, "accept": accepted, "diff": checked["diff"]}
     kept = run.files.keep(FINDINGS, redact_value(content))
     # This replaces a file that the checked run has left under the same name.
-    client.execute(c.AttachEvidence(checked["job_id"], checked["run_id"], *kept))
+    attached = c.AttachEvidence(checked["job_id"], checked["run_id"], *kept)
+    client.execute(attached, lease_over=run.held.expired)
     return replace(report, result={**verdict, "accept": accepted})
 
 
@@ -166,7 +169,7 @@ def _comment(
         return found.notes
     command = AddComments(checked["task_id"], found.new, check_id=run.held.job.id)
     try:
-        client.execute(command, run.held.grant)
+        client.execute(command, run.held.grant, run.held.expired)
     except Refused as refusal:
         new = {each.id for each in found.new}
         why = {"no_comment": refusal.message}
@@ -179,26 +182,25 @@ def _comment(
 
 def _checked_diff(run: ActiveRun, checked: Mapping[str, Any], client: EngineClient) -> CheckedDiff:
     """The checked diff, and the open comments of this checker with their places in it."""
-    now = _parsed_diff(checked["diff"], client)
+    now = _parsed_diff(run, checked["diff"], client)
     made = CheckedDiff(checked["task_id"], checked["run_id"], checked["diff"] or "", now, {})
     if now is None:
         return made
-    with client.read() as view:
-        threads = threads_of(view, checked["task_id"])
+    threads = client.query(lambda view: threads_of(view, made.task_id), run.held.expired)
     own = [each for each in threads if each.open and each.author == f"checker:{run.intent.name}"]
-    before = {sha: _parsed_diff(sha, client) for sha in {each.anchor.diff for each in own}}
+    before = {sha: _parsed_diff(run, sha, client) for sha in {each.anchor.diff for each in own}}
     placed = ((place_in(each.anchor, before[each.anchor.diff], now), each) for each in own)
     return made._replace(
         known={(place, each.text): each.id for place, each in placed if place is not None}
     )
 
 
-def _parsed_diff(sha256: str | None, client: EngineClient) -> Diff | None:
+def _parsed_diff(run: ActiveRun, sha256: str | None, client: EngineClient) -> Diff | None:
     """The diff with this SHA-256; None if there is none, or if its content was deleted."""
     if sha256 is None:
         return None
     try:
-        return parse_diff(b"".join(client.engine.store.blobs.read(sha256)))
+        return parse_diff(client.blob(sha256, run.held.expired))
     except NotFound:
         return None
 

@@ -42,7 +42,8 @@ def require_critic(run: ActiveRun) -> None:
 
 def with_decision(run: ActiveRun, report: c.Report, client: EngineClient) -> c.Report:
     """The report with the decision of the step's critic, if it has one."""
-    if run.step is None or not isinstance(report, c.CompleteRun | c.FailRun | c.TimeOutRun):
+    step = run.step
+    if step is None or not isinstance(report, c.CompleteRun | c.FailRun | c.TimeOutRun):
         return report
     critics, name = run.intent.app.critics, critic_of(run)
     if name is not None and name not in critics:
@@ -51,7 +52,9 @@ def with_decision(run: ActiveRun, report: c.Report, client: EngineClient) -> c.R
     if critic is None:
         return report
     try:
-        history = earlier_results(client, run.held.job.id, run.step.name)
+        history = client.query(
+            lambda view: earlier_results(view, run.held.job.id, step.name), run.held.expired
+        )
         decision = critic(result_of(run, report), history)
     except Exception as error:
         _note(run, client, f"the critic raised {run_outcome.shown(error)}")

@@ -1,6 +1,6 @@
 """EngineClient: executes commands of runs. What a call returns has been committed.
 
-While the store is unavailable, a call is retried until the lease of the run has ended.
+While the store is unavailable, calls are retried, as `retried_calls` describes.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from detent.app.run_interface import never
+from detent.app.retried_calls import Backoff, never, retried
 from detent.engine import CommandRequest, CommandResult, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
@@ -17,10 +17,6 @@ from detent.store.port import ReadTransaction
 from detent.worker.reporter import Reporter, Result
 
 T = TypeVar("T")
-
-#: How long a call is retried while the store is unavailable: as long as a lease lasts.
-RETRY_S = 30.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 
 class EngineClient:
@@ -32,7 +28,7 @@ class EngineClient:
         self.actor = c.Actor(f"worker:{worker}")
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
-        """A read transaction."""
+        """A read transaction; it fails while the store is unavailable. Runs use `query`."""
         return self.engine.store.read()
 
     def query(
@@ -46,10 +42,13 @@ class EngineClient:
 
         return retried(once, lease_over)
 
+    def blob(self, sha256: str, lease_over: Callable[[], bool] = never) -> bytes:
+        """The content of a stored file, retried as `execute` is."""
+        return retried(lambda: b"".join(self.engine.store.blobs.read(sha256)), lease_over)
+
     def now(self) -> int:
-        """The store's clock, in microseconds."""
-        with self.read() as view:
-            return view.now()
+        """The store's clock, in microseconds, retried as `execute` is."""
+        return self.query(lambda view: view.now())
 
     def execute(
         self,
@@ -104,42 +103,6 @@ class EngineClient:
 
     def _execute(self, command: c.Command, grant: c.Grant | None) -> Any:
         return self.engine.do(command, self.actor, grant=grant)
-
-
-class Backoff:
-    """How long and how often a call is retried while the store is unavailable."""
-
-    def __init__(self, lease_over: Callable[[], bool]) -> None:
-        self.until_s = time.monotonic() + RETRY_S
-        self.lease_over = lease_over
-        self.next_s = FIRST_PAUSE_S
-        self.retried = False
-
-    def is_exhausted(self) -> bool:
-        """Whether the call must fail now."""
-        return self.lease_over() or time.monotonic() >= self.until_s
-
-    def pause_s(self) -> float:
-        """The pause before the next try, twice as long as the one before."""
-        pause_s, self.retried = self.next_s, True
-        self.next_s = min(self.next_s * 2, LONGEST_PAUSE_S)
-        return pause_s
-
-    def was_recorded(self, refusal: Refused) -> bool:
-        """Whether an earlier try has recorded the name, and only its answer was lost."""
-        return self.retried and refusal.code == "name_used_twice"
-
-
-def retried(call: Callable[[], T], lease_over: Callable[[], bool] = never) -> T:
-    """The result of a call that is repeated while the store is unavailable."""
-    backoff = Backoff(lease_over)
-    while True:
-        try:
-            return call()
-        except Unavailable:
-            if backoff.is_exhausted():
-                raise
-        time.sleep(backoff.pause_s())
 
 
 class WorkerEngineClient(EngineClient):

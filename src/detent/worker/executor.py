@@ -14,6 +14,7 @@ to its pools. `detent.testing` uses the same functions.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from detent.app.intent import Intent
 from detent.app.intent_options import Declared
 from detent.app.run_interface import Stop
 from detent.engine import Claimed, CommandRequest
-from detent.errors import DetentError, Invalid, TooLarge
+from detent.errors import DetentError, Invalid, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.acceptance import conflicts_in, is_acceptance
 from detent.program_log import about
@@ -214,7 +215,8 @@ class Executor:
             self._expect_retry(held)
 
     def _expect_retry(self, held: HeldJob) -> None:
-        with self.client.read() as view:
+        """Note when the job is due again. Without that, another scan for due timers finds it."""
+        with suppress(Unavailable), self.client.read() as view:
             for job, _ in view.jobs([held.grant.job_id]):
                 self.alarms.add(job.not_before)
 

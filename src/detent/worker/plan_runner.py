@@ -92,8 +92,8 @@ class PlanRun:
             return NOTHING
 
     def _look(self) -> tuple[World, int]:
-        with self.client.read() as view:
-            return load(view, LoadRequest([c.RestPlan(self.held.grant)])), view.now()
+        wanted = LoadRequest([c.RestPlan(self.held.grant)])
+        return self.client.query(lambda view: (load(view, wanted), view.now()), self.held.expired)
 
     def _start(self, world: World, job: Job, now: int) -> tuple[list[ActiveRun], bool]:
         """The started runs, and whether the attempt to start changed the plan."""
@@ -163,9 +163,10 @@ class PlanRun:
         )
 
     def _resource(self, planned: PlanStep) -> str | None:
-        with self.client.read() as view:
-            held = {step.name: step.resource for step in view.steps([self.held.job.id])}
-        return held.get(planned.name)
+        steps = self.client.query(
+            lambda view: list(view.steps([self.held.job.id])), self.held.expired
+        )
+        return next((step.resource for step in steps if step.name == planned.name), None)
 
     def _rest(self) -> None:
         if self.held.expired():
@@ -281,6 +282,5 @@ class PlanRun:
 
     def _known_intents(self) -> dict[str, Mapping[str, Any]]:
         """The intents of this worker, and those that other workers have registered."""
-        with self.client.read() as view:
-            registered = view.rows("intents")
+        registered = self.client.query(lambda view: view.rows("intents"), self.held.expired)
         return {**registered, **{name: each.row() for name, each in self.app.intents.items()}}

@@ -21,6 +21,8 @@ from detent.errors import DetentError, Unavailable
 log = logging.getLogger("detent.worker")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+#: How long a stopping reporter posts reports again while the store is unavailable.
+STOP_S = 5.0
 
 #: An Answer, or the error with which the engine refused the command.
 Result = Any
@@ -56,7 +58,7 @@ class Reporter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Deliver everything that was posted, then end the thread."""
+        """Deliver what was posted, then end the thread; an unavailable store delays that a bit."""
         self._queue.put(None)
         self._thread.join()
 
@@ -82,12 +84,12 @@ class Reporter:
     # -- the thread ------------------------------------------------------------------------
 
     def _loop(self) -> None:
-        while True:
+        until_s: float | None = None
+        while until_s is None or (not self._queue.empty() and time.monotonic() < until_s):
             items = self._take()
-            stopping = items[-1] is None
+            if items[-1] is None:
+                until_s = time.monotonic() + STOP_S
             self._deliver([item for item in items if item is not None])
-            if stopping:
-                return
 
     def _take(self) -> list[Report | CoroutineCommand | None]:
         """What was posted: the next item, and those that were posted behind it."""

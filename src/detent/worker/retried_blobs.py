@@ -6,8 +6,8 @@ unavailable when it ends. A call is retried as long as those of EngineClient.
 
 from typing import BinaryIO
 
+from detent.app.retried_calls import retried
 from detent.store.blobs import Blob, Blobs
-from detent.worker.engine_client import retried
 
 
 class RetriedBlobs:

@@ -11,6 +11,7 @@ import mimetypes
 import os
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from detent.operations.run_output import read_file
 from detent.redaction import StreamRedactor, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blob, blob_of
 
-EVIDENCE, WORK = "evidence", "work"
+EVIDENCE, WORK, RESULT = "evidence", "work", "result.json"
 MAX_OUTPUT_BYTES = 10_485_760
 MAX_EVIDENCE_BYTES = MAX_BLOB_BYTES
 MAX_FILES = 1_000
@@ -61,6 +62,7 @@ class RunFiles:
     __slots__ = (
         *("runs", "run_id", "max_output", "written", "sent", "made", "_is_cut"),
         *("times_written", "times_sent", "_timed_s", "_blobs", "_on_output", "_redactor"),
+        "_writing",
     )
 
     def __init__(
@@ -87,6 +89,8 @@ class RunFiles:
         self._on_output = on_output
         #: None until something is written.
         self._redactor: StreamRedactor | None = None
+        #: Held while output is written: a handler can have several threads.
+        self._writing = threading.Lock()
 
     @property
     def path(self) -> Path:
@@ -112,20 +116,26 @@ class RunFiles:
 
     def write(self, output: str | bytes) -> None:
         """Append to the run's output, up to its limit, with secrets removed."""
-        if self._is_cut:
-            return
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
-        if self._redactor is None:
-            self._redactor = StreamRedactor()
-        self._append(self._redactor.feed(data))
+        with self._writing:
+            if self._is_cut:
+                return
+            if self._redactor is None:
+                self._redactor = StreamRedactor()
+            self._append(self._redactor.feed(data))
 
     def end_output(self) -> None:
         """Write the buffered possible start of a secret: the output has ended."""
-        if self._redactor is not None:
-            self._append(self._redactor.end())
+        with self._writing:
+            if self._redactor is not None:
+                self._append(self._redactor.end())
 
     def cut_output(self) -> None:
         """Write that the output was cut; nothing is written after it."""
+        with self._writing:
+            self._cut()
+
+    def _cut(self) -> None:
         if not self._is_cut:
             self._is_cut = True
             self._redactor = None  # what it holds may be the beginning of a secret
@@ -137,7 +147,7 @@ class RunFiles:
         if data[:left]:
             self._write(data[:left])
         if len(data) > left:
-            self.cut_output()
+            self._cut()
 
     def _write(self, data: bytes) -> None:
         failpoints.hit("output.write")
@@ -275,21 +285,19 @@ class RunFiles:
             os.close(descriptor)
 
     def result(self) -> Any:
-        """The content of the command's `result.json`; None if there is no readable one."""
-        path = self.path / "result.json"
+        """The content of the command's `result.json`; None without one, or if it is left out.
+
+        The output says why it is left out.
+        """
         try:
-            if path.stat(follow_symlinks=False).st_size > MAX_EVIDENCE_BYTES:
-                return None
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+            data = self.left(RESULT, MAX_EVIDENCE_BYTES)
+        except Invalid as error:
+            self.write(f"[the result is left out: {error.message}]\n")
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not is_plain(file.fileno()):
-                return None
-            try:
-                return storable(redact_value(json.loads(file.read())), "result.json")
-            except RecursionError:
-                raise ValueError("result.json is nested too deeply") from None
+        try:
+            return None if data is None else storable(redact_value(json.loads(data)), RESULT)
+        except RecursionError:
+            raise ValueError(f"{RESULT} is nested too deeply") from None
 
 
 def _made(path: str | Path, beneath: int | None = None) -> int:

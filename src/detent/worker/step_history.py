@@ -7,8 +7,8 @@ import msgspec
 from detent.app.step_result import StepResult
 from detent.kernel import commands as c
 from detent.store.log_walk import events_of
+from detent.store.port import LogReader
 from detent.worker.active_run import ActiveRun
-from detent.worker.engine_client import EngineClient
 
 ENDS = {
     "run_succeeded": "succeeded",
@@ -31,13 +31,11 @@ def result_of(run: ActiveRun, report: c.Report) -> StepResult:
     return StepResult(run_id, "timeout", attempt, resource, None, "timeout", error)
 
 
-def earlier_results(client: EngineClient, job_id: str, step: str) -> tuple[StepResult, ...]:
+def earlier_results(log: LogReader, job_id: str, step: str) -> tuple[StepResult, ...]:
     """The results of the step's earlier runs, oldest first, from the log."""
-    with client.read() as view:
-        events = list(events_of(view, job_id))
     begun: dict[str, dict[str, Any]] = {}
     ended = []
-    for event in events:
+    for event in events_of(log, job_id):
         if event.subject is None or not event.data or not event.name.startswith("run_"):
             continue
         data = msgspec.json.decode(event.data)

@@ -1490,6 +1490,7 @@ export type RunCost = {
   id: string;
   job_id: string;
   state: string;
+  outcome: string | null;
   started_at: string | null;
   ended_at: string | null;
   cost: number;

@@ -24,10 +24,10 @@ const KINDS: Record<string, FieldKind> = {
   boolean: "boolean",
 };
 
-/** The fields of a schema; null if it does not describe an object with known properties. */
+/** The fields of a schema; null if it does not describe an object with known properties only. */
 export function fieldsOf(schema: Schema | null | undefined): SchemaField[] | null {
   const properties = schema?.properties as Record<string, Schema> | undefined;
-  if (!schema || !properties) return null;
+  if (!schema || !properties || schema.additionalProperties === true) return null;
   const required = (schema.required ?? []) as string[];
   return Object.entries(properties).map(([name, property]) => {
     const plain = withoutNull(property);

@@ -46,6 +46,7 @@ class RunCost(TypedDict):
     id: str
     job_id: str
     state: str
+    outcome: str | None
     started_at: str | None
     ended_at: str | None
     cost: float

@@ -21,7 +21,7 @@ from detent.trace_propagation import VARIABLE
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
-from detent.worker.run_files import EVIDENCE, WORK, Kept
+from detent.worker.run_files import EVIDENCE, RESULT, WORK, Kept
 from detent.worker.runners.follower import Follower, follow
 from detent.worker.runners.program import ProgramSpec
 
@@ -92,7 +92,7 @@ def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
         "DETENT_RUN_DIR": files.directory(),
         "DETENT_EVIDENCE_DIR": files.directory(EVIDENCE),
         "DETENT_PAYLOAD_FILE": files.path / "payload.json",
-        "DETENT_RESULT_FILE": files.path / "result.json",
+        "DETENT_RESULT_FILE": files.path / RESULT,
         "DETENT_PROJECT": held.job.project,
         "DETENT_PROJECT_DIR": directory or Path.cwd(),
         "DETENT_RESOURCE": run.resource or "",

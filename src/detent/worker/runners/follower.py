@@ -5,6 +5,7 @@
 
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,9 @@ class Follower:
         self.program, self.process = program, program.process
         self.group, self.run = group, run
         self.last = b""
+        #: Held while the pipe that wakes the follower is written or closed.
+        self._waking = threading.Lock()
+        self._is_open = False
         self.kill_at_s: float | None = None
         self.exceeded: Exceeded | None = None
 
@@ -44,6 +48,7 @@ class Follower:
         self.outputs = [pipe.fileno() for pipe in pipes]
         self.exit = os.pidfd_open(self.process.pid)
         self.wake_read, self.wake_write = os.pipe()
+        self._is_open = True
         self.poll = select.poll()
         for descriptor in (*self.outputs, self.exit, self.wake_read):
             os.set_blocking(descriptor, False)
@@ -53,12 +58,16 @@ class Follower:
 
     def __exit__(self, *error: object) -> None:
         self.run.on_stop(lambda _: None)
-        for descriptor in (self.exit, self.wake_read, self.wake_write):
-            os.close(descriptor)
+        with self._waking:
+            self._is_open = False
+            for descriptor in (self.exit, self.wake_read, self.wake_write):
+                os.close(descriptor)
 
     def _wake(self, _: object) -> None:
-        with suppress(OSError):
-            os.write(self.wake_write, b"!")
+        """Wake `follow`. A stop may come late: the descriptor can belong to another file then."""
+        with self._waking, suppress(OSError):
+            if self._is_open:
+                os.write(self.wake_write, b"!")
 
     def follow(self) -> int:
         """Read until the process has exited, and return its exit code."""

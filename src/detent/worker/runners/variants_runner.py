@@ -4,12 +4,13 @@ It executes the job of a task with the option `variants`. All it does is recorde
 of the job can continue where an earlier one was interrupted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
 from detent.app.failures import Failure
+from detent.app.retried_calls import retried
 from detent.app.subtasks import KNOWN_CHILD, derived_id
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
@@ -33,6 +34,7 @@ from detent.operations.variant_facts import (
     runs_of_task,
     subtasks_of,
 )
+from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.submission.options import OPTIONS
 from detent.submission.request import MAX_TITLE
@@ -40,6 +42,8 @@ from detent.submission.subtask import subtask_of_task
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
 from detent.worker.engine_client import EngineClient
+
+T = TypeVar("T")
 
 #: How long it waits for a subtask whose end cannot be signalled again.
 POLL_US = 5_000_000
@@ -89,9 +93,9 @@ class VariantsRun:
     def report(self) -> c.Report:
         """Do the next part of the job: suspend the run, or end it."""
         self._create()
-        found = self._progress()
+        found = self._query(self._progress)
         if self._choose_by_policy(found):
-            found = self._progress()
+            found = self._query(self._progress)
         chosen = chosen_of(found.task.options)
         if found.unsettled:
             return self._wait(found)
@@ -107,12 +111,15 @@ class VariantsRun:
         """Create the variants in one transaction; those that exist are not created again."""
         number_of_set, title = self._number_of_set(), self._title()
         intents = intents_of(self.job.options, self.task.intent)
-        commands = [
-            self._command(
-                number, intent, number_of_set, f"Variant {number} of {len(intents)}{title}"
-            )
-            for number, intent in enumerate(intents, 1)
-        ]
+        commands = retried(
+            lambda: [
+                self._command(
+                    number, intent, number_of_set, f"Variant {number} of {len(intents)}{title}"
+                )
+                for number, intent in enumerate(intents, 1)
+            ],
+            self.run.held.expired,
+        )
         self.run.require_lease()
         for result in self.client.execute_all(commands, self.grant, self.run.held.expired):
             if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:
@@ -122,12 +129,11 @@ class VariantsRun:
     def _number_of_set(self) -> int:
         """One more than the number of failed runs of the job: each retry has new variants."""
         failed = {"job_id": self.job.id, "state": ["failed", "timeout"]}
-        with self.client.read() as view:
-            return 1 + sum(view.count_by(Query("runs", failed), "state").values())
+        counted = self._query(lambda view: view.count_by(Query("runs", failed), "state"))
+        return 1 + sum(counted.values())
 
     def _title(self) -> str:
-        with self.client.read() as view:
-            rows = view.page(Query("tasks", {"id": self.task.id}, limit=1))
+        rows = self._query(lambda view: view.page(Query("tasks", {"id": self.task.id}, limit=1)))
         title = str(rows[0]["title"] or "") if rows else ""
         return f": {title}" if title else ""
 
@@ -151,22 +157,20 @@ class VariantsRun:
 
     # -- waiting ---------------------------------------------------------------------------
 
-    def _progress(self) -> Progress:
-        blobs = self.client.engine.store.blobs
-        with self.client.read() as view:
-            (task,) = (each for each, _ in view.tasks([self.task.id]))
-            subtasks = subtasks_of(view, task)
-            received = {each.name for each in view.signals([self.job.id])}
-            unsettled = [
-                each for each in subtasks if not is_done(view, each) and each.id not in task.settled
-            ]
-            needs = tuple(
-                f"task:{each.id}"
-                for each in unsettled
-                if has_failed(view, each) or f"task:{each.id}" not in received
-            )
-            facts = facts_of(view, blobs, task, subtasks)
-            return Progress(task, facts, len(unsettled), needs, view.now())
+    def _progress(self, view: ReadTransaction) -> Progress:
+        (task,) = (each for each, _ in view.tasks([self.task.id]))
+        subtasks = subtasks_of(view, task)
+        received = {each.name for each in view.signals([self.job.id])}
+        unsettled = [
+            each for each in subtasks if not is_done(view, each) and each.id not in task.settled
+        ]
+        needs = tuple(
+            f"task:{each.id}"
+            for each in unsettled
+            if has_failed(view, each) or f"task:{each.id}" not in received
+        )
+        facts = facts_of(view, self.client.engine.store.blobs, task, subtasks)
+        return Progress(task, facts, len(unsettled), needs, view.now())
 
     def _wait(self, found: Progress) -> c.Report:
         """Wait until all subtasks have ended; for a policy that chooses the first, until one has.
@@ -219,18 +223,14 @@ class VariantsRun:
 
     def _take_over(self, task_id: str) -> c.Report:
         """End the job with the result and the evidence of the chosen variant."""
-        with self.client.read() as view:
-            (variant,) = (each for each, _ in view.tasks([task_id]))
-            runs = [row["id"] for row in runs_of_task(view, variant)]
-            latest = {row["file"]: row for row in evidence_of(view, runs)}
-            (result,) = (job.result for job, _ in view.jobs([variant.job_id or ""]))
+        result, evidence = self._query(lambda view: _outcome_of(view, task_id))
         commands = [
             c.AddEvidence(
                 self.grant,
                 self.run.run_id,
                 *(row[name] for name in ("file", "kind", "sha256", "size", "media_type")),
             )
-            for row in latest.values()
+            for row in evidence
         ]
         if commands:
             self.run.require_lease()
@@ -238,6 +238,18 @@ class VariantsRun:
                 if isinstance(each, DetentError):
                     raise each
         return run_outcome.completed(self.grant, self.run.run_id, result)
+
+    def _query(self, read: Callable[[ReadTransaction], T]) -> T:
+        return self.client.query(read, self.run.held.expired)
+
+
+def _outcome_of(view: ReadTransaction, task_id: str) -> tuple[Any, list[Mapping[str, Any]]]:
+    """The result of a variant, and the newest evidence of each name."""
+    (variant,) = (each for each, _ in view.tasks([task_id]))
+    runs = [row["id"] for row in runs_of_task(view, variant)]
+    latest = {row["file"]: row for row in evidence_of(view, runs)}
+    (result,) = (job.result for job, _ in view.jobs([variant.job_id or ""]))
+    return result, list(latest.values())
 
 
 def _cost(each: VariantFacts) -> tuple[int, int]:

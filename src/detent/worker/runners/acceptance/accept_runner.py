@@ -99,9 +99,10 @@ class Acceptance:
 
     def _recorded(self) -> Checkpoint | None:
         """What an earlier run of the job has recorded about the action."""
-        with self.client.read() as view:
-            found = view.job_checkpoints(self.run.held.job.id)
-            return next((each for each in found if each.name == self.action), None)
+        found = self.client.query(
+            lambda view: list(view.job_checkpoints(self.run.held.job.id)), self.run.held.expired
+        )
+        return next((each for each in found if each.name == self.action), None)
 
     def _agent(self) -> Agent:
         handler = self.run.intent.handler
@@ -115,9 +116,10 @@ class Acceptance:
     def _verdict(self) -> Verdict:
         job, task = self.run.held.job, self.run.held.task
         assert task is not None, "only a task is accepted"
-        with self.client.read() as view:
-            diffs = diffs_of_task(view, task)
-            (row,) = view.page(Query("tasks", {"id": task.id}, limit=1))
+        query = Query("tasks", {"id": task.id}, limit=1)
+        diffs, (row,) = self.client.query(
+            lambda view: (diffs_of_task(view, task), view.page(query)), self.run.held.expired
+        )
         reviewed = diffs[-1].sha256 if diffs else NOTHING
         named = self.given.get("diff")
         if named not in (None, reviewed):

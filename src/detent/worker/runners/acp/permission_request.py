@@ -87,11 +87,9 @@ class PermissionRequests:
 
     def _outcome(self, wait: str) -> Mapping[str, Any] | None:
         """How the wait ended: `outcome` and `value`."""
-        with self.client.read() as view:
-            for found in view.checkpoints([(self.run.held.grant.job_id, wait)]):
-                ended: Mapping[str, Any] = found.value
-                return ended
-        return None
+        key = (self.run.held.grant.job_id, wait)
+        found = self.client.query(lambda view: list(view.checkpoints([key])), self.run.held.expired)
+        return found[0].value if found else None
 
 
 def named_options(choices: Sequence[Choice]) -> dict[str, str | None]:

@@ -6,12 +6,13 @@ the run and frees its slot; after the answer, the next run uses the same session
 
 import contextlib
 import uuid
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from detent.app.agent_config import NEW_SESSION
 from detent.app.failures import Failure
 from detent.app.handlers import AgentHandler
+from detent.app.retried_calls import retried
 from detent.app.values import storable
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -23,6 +24,7 @@ from detent.operations.comment_threads import Thread
 from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
+from detent.store.port import ReadTransaction
 from detent.submission.prompt_template import fill_template
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
@@ -51,6 +53,8 @@ from detent.worker.runners.follower import follow
 from detent.worker.runners.process_group import Group
 from detent.worker.runners.program import Program, ProgramSpec
 from detent.worker.worktree_evidence import keep_changes
+
+T = TypeVar("T")
 
 #: The status of a service that is overloaded.
 OVERLOADED = "529"
@@ -108,8 +112,7 @@ class AgentRun:
 
     def report(self) -> c.Report:
         """Execute the run and report its end."""
-        with self.client.read() as view:
-            past = past_of(view, self.run)
+        past = self._query(lambda view: past_of(view, self.run))
         past = past._replace(comments=self._open_comments())
         kept = past.latest("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
@@ -128,14 +131,20 @@ class AgentRun:
         task = self.run.held.task
         if task is None or not self.run.whole_job:
             return ()
-        return tuple(open_threads(self.setting.core, task)[1])
+        core = self.setting.core
+        return tuple(retried(lambda: open_threads(core, task)[1], self.run.held.expired))
 
     def _reserved(self) -> int | None:
         """Reserve the amount that the agent may spend; no other run of the tree can reserve it."""
         if self.run.held.task is None:
             return None
-        amount: int | None = self.client.execute(c.ReserveFunds(self.grant, self.run_id))
+        amount: int | None = self.client.execute(
+            c.ReserveFunds(self.grant, self.run_id), lease_over=self.run.held.expired
+        )
         return amount
+
+    def _query(self, read: Callable[[ReadTransaction], T]) -> T:
+        return self.client.query(read, self.run.held.expired)
 
     # -- working ---------------------------------------------------------------------------
 
@@ -248,8 +257,7 @@ class AgentRun:
         task = self.run.held.task
         if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
             return False
-        with self.client.read() as view:
-            return bool(budgets.remaining(budgets.with_ancestors(view, task)))
+        return bool(self._query(lambda view: budgets.remaining(budgets.with_ancestors(view, task))))
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)
@@ -267,8 +275,7 @@ class AgentRun:
         if found.data is not None:
             self.run.files.keep(QUESTION, found.data)
             (self.run.files.path / QUESTION).unlink(missing_ok=True)
-        with self.client.read() as view:
-            reported = recorded_question(view, self.grant.job_id, self.run_id)
+        reported = self._query(lambda view: recorded_question(view, self.grant.job_id, self.run_id))
         return found if reported is None else found._replace(asked=asked_from(reported))
 
     def _reply(self) -> None:

@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from detent import private_files
@@ -16,6 +18,7 @@ from detent.allowed_hosts import AllowedHost, allowed_host
 from detent.app.agent_config import ENV, Agent, filled, with_places
 from detent.app.failures import Failure
 from detent.app.program_options import ProgramOptions
+from detent.app.retried_calls import retried
 from detent.kernel import commands as c
 from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
@@ -120,13 +123,16 @@ class Setting:
         named = payload.get("repo") if isinstance(payload, Mapping) else None
         if named is not None:
             return repo_from(named, self.agent.repos)
-        with self.core.store.read() as view:
-            project = view.rows("projects").get(self.run.held.job.project, {})
+        project = retried(self._project, self.run.held.expired)
         if isinstance(project, Mapping) and project.get("repo"):
             return Path(str(project["repo"]))
         return repo_from(
             self.agent.repos[0] if len(self.agent.repos) == 1 else None, self.agent.repos
         )
+
+    def _project(self) -> Any:
+        with self.core.store.read() as view:
+            return view.rows("projects").get(self.run.held.job.project, {})
 
     def holds(self, session_id: str) -> bool:
         return self.workspaces.holds(self.owner, session_id)
@@ -234,7 +240,8 @@ class Setting:
         url = _announced(self.data_dir)
         if self._token is None or url is None:
             return {}
-        token = self._token(self.core, self.run.held.grant, self.run.run_id)
+        issue = partial(self._token, self.core, self.run.held.grant, self.run.run_id)
+        token = retried(issue, self.run.held.expired)
         remember([token])
         return {"DETENT_URL": url, "DETENT_TOKEN": token}
 

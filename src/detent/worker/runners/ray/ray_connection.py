@@ -6,6 +6,7 @@ a pause.
 """
 
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -214,9 +215,8 @@ class RayConnection:
             connection, self._connection, self.is_up = self._connection, None, False
             if connection is not None:
                 # Also wakes the thread that reads from it.
-                with suppress(OSError), socket.socket(fileno=connection.fileno()) as end:
+                with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as end:
                     end.shutdown(socket.SHUT_RDWR)
-                    end.detach()
                 connection.close()
 
     def _end_process(self, process: "subprocess.Popen[bytes]") -> None:

@@ -191,10 +191,13 @@ def _fence_to_continue(run: ActiveRun, client: EngineClient, prefix: str) -> int
     if run.step is None and run.held.job.runs <= 1:
         return None
     step = None if run.step is None else run.step.name
-    with client.read() as view:
-        names = [each.name for each in view.job_checkpoints(run.held.job.id)]
-        same = {"job_id": run.held.job.id, "step": step}
-        rows = view.page(Query("runs", same, "queued_at", descending=True, limit=MAX_RUNS))
+    same = {"job_id": run.held.job.id, "step": step}
+    query = Query("runs", same, "queued_at", descending=True, limit=MAX_RUNS)
+    found, rows = client.query(
+        lambda view: (list(view.job_checkpoints(run.held.job.id)), view.page(query)),
+        run.held.expired,
+    )
+    names = [each.name for each in found]
     fences = [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     begun = max(fences, default=None)
     if begun is None:

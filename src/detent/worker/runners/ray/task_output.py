@@ -67,13 +67,19 @@ class TaskOutput:
                 return
 
     def _send(self, piece: bytes) -> None:
-        """Send a piece; discard what is over the limit."""
+        """Send a piece; discard what is over the limit, or comes after a failure to send.
+
+        The pipe must be read in any case: a function that prints to a full one waits.
+        """
         if self.is_cut:
             return
         kept = piece[: self.left]
         self.left -= len(kept)
         self.is_cut = len(kept) < len(piece)
-        self.send(kept, self.is_cut)
+        try:
+            self.send(kept, self.is_cut)
+        except Exception:  # not logged: what is logged here goes to the pipe
+            self.is_cut = True
 
 
 def _flush(*streams: Any) -> None:
