@@ -1,5 +1,7 @@
 """The error classes: every class has a code of the table, every code has its explanation."""
 
+import traceback
+
 import pytest
 
 from detent import errors
@@ -77,3 +79,9 @@ def test_the_hint_comes_from_the_table_unless_it_is_given() -> None:
 def test_a_code_without_a_row_raises_immediately() -> None:
     with pytest.raises(KeyError):
         Refused("no", code="never_heard_of")
+
+
+def test_a_traceback_says_what_to_do() -> None:
+    error = Misconfigured("unset", setting="data_dir", hint="Set data_dir.")
+    assert str(error) == "unset"
+    assert traceback.format_exception(error)[-1] == "Set data_dir.\n"

@@ -1,6 +1,7 @@
-"""Pictures of every page of the dashboard, light and dark, from a real installation at work.
+"""Takes the pictures that pages show, from a real installation at work.
 
-Writes `docs/images/`. Starts `detent up` in a temporary directory, and one Chromium.
+`NAME-light.png` is the page NAME of the dashboard in the light scheme; `-dark` and `-phone` are the
+other views. Writes `docs/images/`. Starts `detent up` in a temporary directory, and one Chromium.
 """
 
 import sys
@@ -16,11 +17,18 @@ from tests.dashboard.release_lifecycle import document
 from tests.dashboard.review_scene import ReviewScene
 from tests.dashboard.scenes import WORKERS_LOST, Scene, scene
 from tests.e2e.installation import wait_until
+from tools import pictures
 from tools.web_past import live_through
 
-IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+IMAGES = pictures.ROOT / pictures.IMAGES
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
+#: The end of the name of a picture, and how its browser is set.
+VIEWS: Mapping[str, Mapping[str, object]] = {
+    "light": {"viewport": WIDE, "color_scheme": "light"},
+    "dark": {"viewport": WIDE, "color_scheme": "dark"},
+    "phone": {"viewport": PHONE, "color_scheme": "light"},
+}
 #: What the highlighter has coloured.
 COLOURED = ".hljs-keyword"
 TITLES = (
@@ -173,16 +181,6 @@ def shoot(page: Page, url: str, file: Path, shown: str = "main h1") -> None:
     page.screenshot(path=str(file))
 
 
-def shoot_the_sign_in(browser: Browser, detent: Scene, scheme: str) -> None:
-    """The page of a visitor who is not signed in."""
-    page = browser.new_context(viewport=WIDE, color_scheme=scheme).new_page()  # type: ignore[arg-type]
-    page.goto(detent.url)
-    page.get_by_text("This browser is not signed in.").wait_for()
-    page.evaluate("() => document.fonts.ready")
-    page.screenshot(path=str(IMAGES / f"signin-{scheme}.png"))
-    page.context.close()
-
-
 def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
     page = browser.new_context(**how).new_page()  # type: ignore[arg-type]
     page.goto(detent.link())
@@ -190,23 +188,19 @@ def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
     return page
 
 
-def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) -> None:
-    for scheme in ("light", "dark"):
-        if not only or "signin" in only:
-            shoot_the_sign_in(browser, detent, scheme)
-        page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
-        for name, path in pages(ids).items():
-            if not only or name in only:
-                shoot(page, detent.url + path, IMAGES / f"{name}-{scheme}.png")
+def take(browser: Browser, detent: Scene, ids: dict[str, str], wanted: set[str]) -> None:
+    """Take the pictures of the installation that are wanted."""
+    for view, how in VIEWS.items():
+        files = {f"{name}-{view}.png": path for name, path in pages(ids).items()}
+        if not wanted & set(files):
+            continue
+        page = signed_in(browser, detent, **how)
+        for file in sorted(wanted & set(files)):
+            shoot(page, detent.url + files[file], IMAGES / file)
         page.context.close()
-    page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
-    for name in ("inbox-question", "inbox-review", "board-review", "task", "jobs", "health"):
-        if not only or name in only:
-            shoot(page, detent.url + pages(ids)[name], IMAGES / f"{name}-phone.png")
-    page.context.close()
 
 
-def take_the_review(browser: Browser, root: Path) -> None:
+def take_the_review(browser: Browser, root: Path, wanted: set[str]) -> None:
     """The review page of a task with a comment on a line."""
     detent = ReviewScene(root)
     detent.prepare()
@@ -221,43 +215,52 @@ def take_the_review(browser: Browser, root: Path) -> None:
         }
         first = {**line, "start": 2, "end": 2, "text": "Why not an integer number of cents?"}
         detent.post(f"{review}/comments", first).raise_for_status()
-        for scheme in ("light", "dark"):
-            page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
-            shoot(page, url, IMAGES / f"review-{scheme}.png", COLOURED)
-            page.context.close()
-        page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
-        shoot(page, url, IMAGES / "review-phone.png", COLOURED)
-        page.context.close()
+        for view, how in VIEWS.items():
+            if f"review-{view}.png" in wanted:
+                page = signed_in(browser, detent, **how)
+                shoot(page, url, IMAGES / f"review-{view}.png", COLOURED)
+                page.context.close()
     finally:
         detent.kill()
 
 
 def main(only: list[str]) -> int:
+    """Take all pictures that pages show, or those that are named, such as `health-light`."""
+    shown = set(pictures.shown())
+    wanted = {name for name in shown if not only or name.removesuffix(".png") in only}
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
-        detent = scene(Path(directory) / "scene")
-        live_through(detent.data)
-        detent.up("--concurrency", "4")
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
         try:
-            if not only or "review" in only:
-                take_the_review(browser, Path(directory) / "review")
-            if only == ["review"]:
-                return 0
-            ids = fill(detent)
-            steps = f"/api/tasks/{ids['plan']}/steps"
-            wait_until(
-                lambda: any(
-                    each["name"] == "sign" and each["state"] == "running"
-                    for each in detent.get(steps)["items"]
-                ),
-                "the plan waits at its step",
-            )
-            take(browser, detent, ids, only)
+            take_the_review(browser, Path(directory) / "review", wanted)
+            take_the_others(browser, Path(directory) / "scene", wanted)
         finally:
             browser.close()
-            detent.kill()
-    return 0
+    if wanted == shown:
+        (pictures.ROOT / pictures.TAKEN_FROM).write_text(f"{pictures.sources_digest()}\n")
+    flaws = pictures.flaws()
+    print("\n".join(flaws) or f"took {len(wanted)} pictures", file=sys.stderr if flaws else None)
+    return 1 if flaws else 0
+
+
+def take_the_others(browser: Browser, root: Path, wanted: set[str]) -> None:
+    """The pages of an installation with tasks in every kind of state."""
+    detent = scene(root)
+    live_through(detent.data)
+    detent.up("--concurrency", "4")
+    try:
+        ids = fill(detent)
+        steps = f"/api/tasks/{ids['plan']}/steps"
+        wait_until(
+            lambda: any(
+                each["name"] == "sign" and each["state"] == "running"
+                for each in detent.get(steps)["items"]
+            ),
+            "the plan waits at its step",
+        )
+        take(browser, detent, ids, wanted)
+    finally:
+        detent.kill()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""Builds the documentation into site/: warnings are errors, and no page may load from elsewhere."""
+"""Builds the documentation into site/: warnings are errors, and no page may load from elsewhere.
+
+A picture of the dashboard that is missing or no longer true is an error too.
+"""
 
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tools import pictures
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "site"
@@ -53,6 +58,7 @@ def main() -> int:
         return code
     flaws = [f"mkdocs.yml names {page}, which is not in docs/" for page in missing_pages(ROOT)]
     flaws += [f"loads from elsewhere: {load}" for load in foreign_loads(SITE)]
+    flaws += pictures.flaws(ROOT)
     print("\n".join(flaws) or f"built {SITE / 'index.html'}", file=sys.stderr if flaws else None)
     return 1 if flaws else 0
 

@@ -42,6 +42,7 @@ class DetentError(Exception):
         row = CODES[self.code]  # a code without a row is a programming error: fail immediately
         self.message = message
         self.hint = hint or row.remedy
+        self.add_note(self.hint)  # a traceback shows it
         self.details: dict[str, object] = dict(details or {})
 
     @property

@@ -25,7 +25,8 @@ def test_an_agent_without_its_evidence_has_failed(s: Scene) -> None:
     with s.working():
         s.rests("failed")
     assert s.run()["error"] == (
-        "the run succeeded, but left no evidence of type qa_report, which fix requires"
+        "the run succeeded, but left no evidence of type qa_report, which fix requires; "
+        "files with these names have the type: qa-decision.md"
     )
 
 

@@ -2,7 +2,8 @@
 
 A fenced block marked `sh` is typed into the reader's shell; with a title that names a terminal it
 runs there until it says that it is ready, or until a later block needs that terminal again. A block
-whose title is a file name is that file. Anything else is for reading only.
+with the title "output" has lines that the commands before it print, whatever the ids and times are.
+A block whose title is a file name is that file. Anything else is for reading only.
 """
 
 import importlib.util
@@ -26,6 +27,12 @@ TITLE = re.compile(r'title="([^"]*)"')
 #: How long one block may take.
 PATIENCE_S = 240.0
 END = "== end of block"
+#: What differs in the output of every reader, and the width of columns, which follows from it.
+VARIES = {
+    r"\b01[0-9a-z]{24}\b": "ID",
+    r"\b\d{4}-\d\d-\d\dT[\d:.]+Z": "TIME",
+    r" +": " ",
+}
 
 
 class Block(NamedTuple):
@@ -41,6 +48,13 @@ def blocks(page: str) -> Iterator[Block]:
         language, _, rest = found["info"].partition(" ")
         title = TITLE.search(rest)
         yield Block(language, title[1] if title else "", found["text"])
+
+
+def comparable(output: str) -> list[str]:
+    """The lines of an output without what varies."""
+    for pattern, same in VARIES.items():
+        output = re.sub(pattern, same, output)
+    return [line.strip() for line in output.splitlines()]
 
 
 def imported(block: Block, place: Path) -> ModuleType:
@@ -98,7 +112,7 @@ class Reader:
     def write_files(self, page: Path) -> None:
         """The files of a page alone, for what has to be there before it is followed."""
         for block in blocks(page.read_text("utf-8")):
-            if block.title and block.language != "sh":
+            if block.title not in ("", "output") and block.language != "sh":
                 self._write(block.title, block.text)
 
     def do(self, block: Block, text: str) -> bool:
@@ -106,6 +120,11 @@ class Reader:
             self.start(block.title, text)
         elif block.language == "sh":
             self.enter(text)
+        elif block.title == "output":
+            printed = comparable("".join(self.output))
+            missing = [line for line in comparable(text) if line not in printed]
+            assert not missing, f"not printed: {missing}\n{''.join(self.output)}"
+            return False
         elif block.title:
             self._write(block.title, text)
             return False

@@ -77,6 +77,11 @@ def test_a_plan_from_a_file(reader: Reader) -> None:
     assert "e2e tests of shop-1.4.0 passed" in output
 
 
+def test_a_celery_application_is_moved(tmp_path: Path) -> None:
+    with Reader(tmp_path / "home") as reader:
+        reader.follow(HOWTO / "from-celery.md")
+
+
 def test_a_review_in_rounds(reader: Reader) -> None:
     output = reader.follow(HOWTO / "review.md")
     assert "resolved" in output

@@ -1,4 +1,4 @@
-"""The README's first task and its handler work as printed."""
+"""The README's first task and its handler work as printed, and so does the site's first page."""
 
 import json
 from pathlib import Path
@@ -76,3 +76,14 @@ def test_the_handler_of_the_readme_survives_a_crash(
     assert handle.result(timeout=0) == "shop-1.4.0.zip"
     assert handle.state() == "ready"
     assert Path("uploaded-shop-1.4.0.zip").read_text()
+
+
+def test_the_handler_of_the_first_page_of_the_site_works(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "index.md").read_text("utf-8")
+    module = imported(next(each for each in blocks(page) if each.title == "work.py"), tmp_path)
+    harness = Harness(module.app)
+    handle = harness.submit("release", {"version": "1.4.0"})
+    harness.drain()
+    handle.answer("yes")
+    harness.drain()
+    assert handle.result(timeout=0) == "shop-1.4.0.zip"

@@ -283,6 +283,17 @@ def test_an_app_that_raises_while_it_is_imported_is_a_clear_error(
         load_app("broken_app:app")
 
 
+def test_an_app_that_submits_while_it_is_imported_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from detent import App\napp = App()\napp.intent('a')(lambda: 1)\napp.submit('a')\n"
+    (tmp_path / "submitting_app.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Misconfigured, match="the app is not connected") as raised:
+        load_app("submitting_app:app")
+    assert "app.connect(url)" in raised.value.hint
+
+
 def test_intents_of_a_configuration_are_commands_or_come_from_an_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

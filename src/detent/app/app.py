@@ -39,6 +39,7 @@ from detent.trace_propagation import current_traceparent
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FIND_THE_APP = "Write it as package.module:name, and make sure that Python finds the module."
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +392,7 @@ class App:
             raise Misconfigured(
                 "the app is not connected to a store.",
                 setting="store.url",
-                hint="Call app.connect(url) first, or give the app to a worker.",
+                hint="Call app.connect(url) with the store of your workers first.",
             )
         return self.core
 
@@ -431,7 +432,7 @@ def load_app(reference: str) -> App:
         raise Misconfigured(
             f"the app {reference!r} cannot be imported: {type(error).__name__}: {error}",
             setting="app",
-            hint="Write it as package.module:name, and make sure that Python finds the module.",
+            hint=error.hint if isinstance(error, DetentError) else FIND_THE_APP,
         ) from error
     if not isinstance(found, App):
         kind = type(found).__name__

@@ -23,6 +23,8 @@ from detent.cli.typed_values import value_from
 
 #: Commands that decide about the diff of a task.
 VERDICTS = ("accept", "reject")
+#: What `accept` prints if the task is not completed yet.
+ACTION_FIRST = "The declared merge or push runs first; the task is completed after it."
 #: Commands that also work on a job without a task.
 JOB_VERBS = ("answer", "cancel", "delete", "retry", "signal")
 
@@ -46,9 +48,10 @@ def verb_command(name: str, help_text: str, *options: Callable[[Any], Any]) -> c
                 if name in VERDICTS:
                     named = reviewed_diff(detent, what.ids[0], arguments["diff"])
                     arguments["diff"] = named
-                print_outcome(
-                    call_first_match(detent, what.ids[0], *lookups(name), **arguments), as_json
-                )
+                answer = call_first_match(detent, what.ids[0], *lookups(name), **arguments)
+                print_outcome(answer, as_json)
+                if name == "accept" and answer.get("state") == "queued" and not as_json:
+                    output.print_text(ACTION_FIRST)
             elif arguments.pop("diff", None) is not None:
                 raise click.UsageError("--diff needs one task id: each task has its own diff.")
             else:

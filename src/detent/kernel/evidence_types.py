@@ -46,6 +46,11 @@ def type_of(file_name: str) -> EvidenceType:
     return EvidenceType.UNKNOWN
 
 
+def names_of(evidence_type: str) -> list[str]:
+    """Return the patterns of the names whose files have a type; none for a name like any other."""
+    return [pattern for pattern, each in TYPES_BY_NAME if each == evidence_type]
+
+
 def is_question(text: str, options: Sequence[object] = ()) -> bool:
     """Whether a text is a question: it has options or a question mark. Else it is a summary."""
     return bool(options) or any(mark in text for mark in QUESTION_MARKS)

@@ -2,6 +2,7 @@
 
 from detent.kernel import commands as c
 from detent.kernel.acceptance import is_acceptance
+from detent.kernel.evidence_types import names_of
 from detent.kernel.retry import FailureClass
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
@@ -37,10 +38,11 @@ def with_evidence(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -
     missing = [kind for kind in required if kind not in _left(run, client)] if required else []
     if not missing:
         return report
+    names = [name for kind in missing for name in names_of(kind)]
     text = (
         f"the run succeeded, but left no evidence of type {', '.join(missing)}, "
         f"which {run.intent.name} requires"
-    )
+    ) + (f"; files with these names have the type: {', '.join(names)}" if names else "")
     failed = run_outcome.Failed(FailureClass.ERROR, text, report.exit_code)
     return run_outcome.failed(report.grant, report.run_id, failed)
 
