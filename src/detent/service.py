@@ -4,6 +4,7 @@ Every other module gets what it needs as arguments.
 """
 
 import gc
+import logging
 import os
 import signal
 import socket
@@ -50,6 +51,8 @@ from detent.optional_package import optional_package
 from detent.settings import Settings
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
+
+log = logging.getLogger("detent")
 
 #: How long a starting process waits for its database.
 WAIT_FOR_STORE_S = 300.0
