@@ -37,7 +37,7 @@ ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.
 OF_THE_CLONE = (
-    *("wire", "failovers", "traces", "mutants", "unit-tests-of-mutants", "fuzzing"),
+    *("wire", "tests", "failovers", "traces", "mutants", "unit-tests-of-mutants", "fuzzing"),
     *("dependencies", "ray"),
 )
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
@@ -55,6 +55,8 @@ CATCHERS = (
     "tests/forges/test_forge_mutants.py",
     "tests/docs/test_promise_mutants.py",
 )
+#: By default, pytest leaves out the tests that are marked so.
+EVERY_TEST = ("-m", "full or not full")
 LEAST_MUTANTS = 20
 #: How often each fault is injected into a Patroni cluster.
 FAILOVERS = 5
@@ -173,13 +175,19 @@ def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
 
 def _caught() -> Line:
     """Every mutant is caught by its layer, each within its time."""
-    line = _tests("mutants", "--timeout", "60", *CATCHERS)
+    line = _tests("mutants", "--timeout", "60", *EVERY_TEST, *CATCHERS)
     return replace(line, seen=f"{len(mutants.mutants())} mutants: {line.seen}")
 
 
 def _wire() -> Line:
     """One write to PostgreSQL, cut and stopped by a proxy at and within each of its messages."""
-    return replace(_tests("wire", "--timeout", "600", WIRE), store="postgres")
+    return replace(_tests("wire", "--timeout", "600", *EVERY_TEST, WIRE), store="postgres")
+
+
+def _left_out() -> Line:
+    """The tests that `./dev test` leaves out. Mutants and `wire` have parts of their own."""
+    others = (f"--deselect={each}" for each in (*CATCHERS, WIRE))
+    return _tests("tests", "-m", "full", *others)
 
 
 def _fuzzing(names: Sequence[str], seconds: float) -> Line:
@@ -280,6 +288,7 @@ def _dependencies() -> Line:
 
 OWN: Mapping[str, Job] = {
     "wire": _wire,
+    "tests": _left_out,
     "traces": _traces,
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
