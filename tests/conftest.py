@@ -29,6 +29,8 @@ os.environ.pop("COLUMNS", None)
 for variable in ("DETENT_URL", "DETENT_TOKEN"):
     os.environ.pop(variable, None)
 os.environ["DETENT_CONTEXT"] = "local"
+# For each pytest that a test starts: plugins that packages bring, and that take seconds to import.
+os.environ["PYTEST_ADDOPTS"] = "-p no:langsmith_plugin -p no:schemathesis"
 
 # No limit of time: what takes long on a busy machine is no fault of what is tried.
 settings.register_profile(

@@ -37,7 +37,7 @@ ON_FILES = ("simulation", "images", "disk", "clock")
 ON_POSTGRES = ("commits", "interleavings", "freezes")
 #: About this repository, not about an installation.
 OF_THE_CLONE = (
-    *("wire", "failovers", "traces", "mutants", "unit-tests-of-mutants", "fuzzing"),
+    *("wire", "tests", "failovers", "traces", "mutants", "unit-tests-of-mutants", "fuzzing"),
     *("dependencies", "ray"),
 )
 PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
@@ -57,12 +57,14 @@ CATCHERS = (
     "tests/docs/test_promise_mutants.py",
     "tests/lifecycles/test_lifecycle_search.py::test_a_broken_kernel_is_found",
 )
+#: By default, pytest leaves out the tests that are marked so.
+EVERY_TEST = ("-m", "full or not full")
 LEAST_MUTANTS = 20
 #: How often each fault is injected into a Patroni cluster.
-FAILOVERS = 5
+FAILOVERS = 2
 WIRE = "tests/store/test_postgres_wire.py"
 #: Seconds of processor time for each parser, and how many parsers one process fuzzes.
-FUZZED_S, PARSERS_IN_A_SHARD = 10, 10
+FUZZED_S, PARSERS_IN_A_SHARD = 5, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Size:
 
     seed: int = 1
     minutes: float = 5.0
-    steps: int = 2_000_000
+    steps: int = 1_000_000
     quick: bool = False
     #: The share of the full size of the counted parts.
     share: float = 1.0
@@ -175,12 +177,18 @@ def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
 
 def _caught() -> Line:
     """Every mutant is caught by its layer, each within its time."""
-    return _tests("mutants", "--timeout", "60", *CATCHERS)
+    return _tests("mutants", "--timeout", "60", *EVERY_TEST, *CATCHERS)
 
 
 def _wire() -> Line:
     """One write to PostgreSQL, cut and stopped by a proxy at and within each of its messages."""
-    return replace(_tests("wire", "--timeout", "600", WIRE), store="postgres")
+    return replace(_tests("wire", "--timeout", "600", *EVERY_TEST, WIRE), store="postgres")
+
+
+def _left_out() -> Line:
+    """The tests that `./dev test` leaves out. Mutants and `wire` have parts of their own."""
+    others = (f"--deselect={each}" for each in (*CATCHERS, WIRE))
+    return _tests("tests", "-m", "full", *others)
 
 
 def _fuzzing(names: Sequence[str], seconds: float) -> Line:
@@ -281,6 +289,7 @@ def _dependencies() -> Line:
 
 OWN: Mapping[str, Job] = {
     "wire": _wire,
+    "tests": _left_out,
     "traces": _traces,
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
@@ -380,7 +389,7 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="A part alone; repeatable.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--minutes", default=5.0, show_default=True, help="Of the chaos run, on each store.")
-@click.option("--steps", default=2_000_000, show_default=True, help="Of the simulation.")
+@click.option("--steps", default=1_000_000, show_default=True, help="Of the simulation.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1_000, min_open=True),

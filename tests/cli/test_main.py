@@ -31,7 +31,7 @@ def test_help_lists_the_commands_without_importing_them() -> None:
     for name, command in main.COMMANDS.items():
         assert f"  {name} " in shown
         assert command.help.split()[0] in shown
-    own = ("command_table", "main", "output", "target_options")
+    own = ("command_table", "main", "option_names", "output", "target_options")
     assert shown.splitlines()[-1] == " ".join(f"detent.cli.{name}" for name in own)
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from tests.dashboard.scenes import Scene, scene
 
@@ -22,6 +29,7 @@ ARGUMENTS = (
     "--metrics-recording-only",
     "--no-first-run",
     "--no-pings",
+    "--process-per-site",  # pages of one context share a process, while one of them is open
 )
 #: How long a page may take on a machine that is busy with other things.
 PATIENCE_MS = 60_000
@@ -72,15 +80,21 @@ def stranger(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
-    """A browser that is signed in, once for all tests of the module."""
+    """A browser that is signed in, once for all tests of the module.
+
+    A page without a script stays open, so that the process of the pages does: another one would
+    have to be started for each test, and compile the scripts of the dashboard again.
+    """
     made = _context(browser)
-    sign_in(made.new_page(), detent).close()
+    sign_in(made.new_page(), detent).goto(f"{detent.url}/favicon.svg")
     yield made
     made.close()
 
 
 def _context(browser: Browser) -> BrowserContext:
-    made = browser.new_context(viewport={"width": 1280, "height": 860})
+    """Without motion: a light that breathes is drawn sixty times a second while a page is open."""
+    size: ViewportSize = {"width": 1280, "height": 860}
+    made = browser.new_context(viewport=size, reduced_motion="reduce")
     made.set_default_timeout(PATIENCE_MS)
     return made
 

@@ -92,6 +92,7 @@ class Reader:
             "PATH": f"{bin_dir}:{os.environ['PATH']}",
             "HOME": str(home),
             "LANG": "C.UTF-8",
+            "PYTEST_ADDOPTS": os.environ["PYTEST_ADDOPTS"],
             "DETENT_GATEWAY_PORT": str(self.port),
         }
         self.terminals: dict[str, subprocess.Popen[bytes]] = {}

@@ -47,7 +47,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = ("PATH", "LANG", "SSL_CERT_FILE", "TMPDIR")
+        kept = ("PATH", "LANG", "SSL_CERT_FILE", "TMPDIR", "PYTEST_ADDOPTS")
         return {name: os.environ[name] for name in kept if name in os.environ} | {
             "HOME": str(self.home)
         }

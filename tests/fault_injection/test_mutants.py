@@ -9,6 +9,7 @@ import pytest
 
 from detent.failpoints import Action
 from detent.store.store_url import open_store
+from tests.sampling import sampled
 from verification import power_loss
 from verification.fault_injection import credentials, environment, fault_cells, races
 from verification.fault_injection.environment import Environment
@@ -88,7 +89,7 @@ OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", sampled(CELLS, 4))
 def test_a_broken_process_is_caught_at_its_failpoint(
     name: str, supervisor: ProcessSupervisor, where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +112,7 @@ def test_a_broken_process_is_caught_at_its_failpoint(
     assert any(each.startswith(promise) for each in outcome.problems), outcome.problems
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", sampled(OTHERS, 3))
 def test_a_broken_variant_is_caught(name: str, where: Path) -> None:
     look, promise = OTHERS[name]
     with applied(MUTANTS[name]):

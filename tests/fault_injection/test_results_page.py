@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tests.fault_injection.test_chaos_run import RACES
 from tests.faults.test_fuzz import EXAMPLES
 from tests.faults.test_power import IMAGES
+from tests.simulation.test_simulation import EVERY, SEEDS, STEPS
 from tests.store.test_postgres_commit_order import COMMITS
 from tests.store.test_postgres_stops import STOPS
 from tools import faults
@@ -19,7 +20,9 @@ from verification.fuzzing.parsers import PARSERS
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(faults.ON_BOTH) * 2 + 4 + 3 + len(faults.ON_POSTGRES) + len(faults.OF_THE_CLONE)
+    on_files = len(faults.shards(faults.Size().steps)) + len(faults.ON_FILES) - 1
+    others = len(faults.ON_POSTGRES) + len(faults.OF_THE_CLONE)
+    count = len(faults.ON_BOTH) * 2 + on_files + others
     fuzzing = len([*faults.jobs(("fuzzing",), faults.Size())])
     # One part runs only if it is named, and the fuzzing is cut into several runs.
     assert len([*faults.jobs((), faults.Size())]) == count - 2 + fuzzing
@@ -44,18 +47,18 @@ def test_a_share_of_the_full_size() -> None:
 
 def test_the_page_about_testing_has_the_sizes() -> None:
     page = (faults.ROOT / "docs" / "explanation" / "testing.md").read_text("utf-8")
-    full, size = parts.FULL, faults.Size()
-    assert (full.seeds, faults.FAILOVERS, size.minutes, full.soak_minutes) == (3, 5, 5, 5)
+    full, size, simulated = parts.FULL, faults.Size(), len(SEEDS[::EVERY]) * STEPS
+    assert (full.seeds, faults.FAILOVERS, size.minutes, full.soak_minutes) == (3, 2, 5, 5)
     for cell in (
-        f"| 102,000 steps | {size.steps:,} steps |",
+        f"| {simulated:,} steps | {size.steps:,} steps |",
         f"| 48 runs | {full.interleavings} on each installed version of PostgreSQL |",
-        "once on each store | with three seeds on each store |",
+        "with `kill` on both | every action on both stores, with three seeds |",
         "| six seconds of faults on each store | five minutes on each store |",
         f"| {RACES} on each store | {full.races:,} on each store |",
         f"| {IMAGES:,} | {full.images:,} |",
         f"| {COMMITS:,} | {full.commits:,} |",
         f"| {STOPS} | {full.freezes} on each installed version of PostgreSQL |",
-        "| each fault once | each fault five times, and once with Patroni's default times |",
+        "| one leader is cut off | each fault twice, and once with Patroni's default times |",
         f"{EXAMPLES} random texts for each parser | {faults.FUZZED_S} s of processor time",
     ):
         assert cell in page, cell

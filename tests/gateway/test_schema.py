@@ -1,7 +1,8 @@
 """The served document under attack: schemathesis finds nothing, on any route, with any example.
 
 Every route takes its share by itself: at least a hundred requests, made to fit the document and to
-break it, and at least one that is answered well.
+break it, and at least one that is answered well. `./dev test` draws fewer of them, after the
+same edges.
 """
 
 import json
@@ -9,7 +10,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -33,13 +34,23 @@ from tests.gateway.schema_material import (
     run_token,
     wanted,
 )
+from tests.sampling import sampled
 
 #: The routes are dealt out, so that several processes can share the work.
 SHARDS = 16
-EXAMPLES = 100
-#: Of these, this many are drawn to break the document and to fit it, after its edges were walked
-#: through one by one; the rest are strange ids and queries, which cost little to make up.
-BREAKING, FITTING = 8, 16
+
+
+class Size(NamedTuple):
+    """How many requests there are at least, and of these how many are drawn to break the document
+    and to fit it, after its edges were walked through one by one. The rest are strange ids and
+    queries, which cost little to make up."""
+
+    examples: int
+    breaking: int
+    fitting: int
+
+
+SIZES = {"short": Size(25, 2, 4), "full": Size(100, 8, 16)}
 LINES = "application/x-ndjson"
 FOLLOWING = "/api/events"
 OF_A_RUN = "/api/run"
@@ -95,7 +106,7 @@ class Attack:
         every = [found.ok() for found in self.schema.get_all_operations() if isinstance(found, Ok)]
         return every[shard::SHARDS]
 
-    def examine(self, operation: Any) -> None:
+    def examine(self, operation: Any, size: Size) -> None:
         """Everything that is generated for one operation."""
         self.sent = self.well = 0
         self.say_well(operation)
@@ -103,9 +114,9 @@ class Attack:
         for case in self._covering(operation):
             self.send(case)
         if operation.body or operation.query:  # an id alone has few edges, walked through already
-            self._draw(operation.as_strategy(GenerationMode.NEGATIVE), BREAKING)
-        self._draw(operation.as_strategy(GenerationMode.POSITIVE), FITTING)
-        self._be_strange(operation, EXAMPLES - self.sent)
+            self._draw(operation.as_strategy(GenerationMode.NEGATIVE), size.breaking)
+        self._draw(operation.as_strategy(GenerationMode.POSITIVE), size.fitting)
+        self._be_strange(operation, size.examples - self.sent)
 
     def _draw(self, strategy: Any, count: int) -> None:
         """This many requests, or as many as can be generated."""
@@ -208,14 +219,15 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_schemathesis_finds_nothing(attack: Attack, shard: int) -> None:
+@pytest.mark.parametrize("size", sampled(SIZES, len(SIZES)))
+def test_schemathesis_finds_nothing(attack: Attack, shard: int, size: str) -> None:
     found = []
     for operation in attack.operations(shard):
         if operation.path_parameters:
             fill(attack.gateway)
         try:
-            attack.examine(operation)
-            assert attack.sent >= EXAMPLES
+            attack.examine(operation, SIZES[size])
+            assert attack.sent >= SIZES[size].examples
         except (Exception, BaseExceptionGroup) as error:
             found.append(f"{operation.label}: {error}")
     assert not found, "\n\n".join(found)

@@ -19,6 +19,7 @@ from detent.lifecycle_search import SearchResult, search
 from detent.lifecycle_search.properties import PROPERTIES
 from detent.task_lifecycles import OPTIONAL, SHIPPED
 from tests.lifecycles.document_edits import DOCUMENTS, RELEASE, changed, read, row, state, timer
+from tests.sampling import sampled
 
 
 def searched(text: str, max_states: int = 20_000) -> SearchResult:
@@ -43,7 +44,7 @@ def test_lifecycles_of_integrations_pass(file: Path) -> None:
     assert (result.violation, result.exhausted) == (None, True)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", sampled(DOCUMENTS, 3))
 def test_correct_documents_pass(name: str) -> None:
     result = searched(DOCUMENTS[name])
     assert (result.violation, result.exhausted) == (None, True)
@@ -291,7 +292,7 @@ def mutated(text: str, random: Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", sampled(DOCUMENTS, 2))
 def test_no_document_crashes_lint_or_search(name: str) -> None:
     random = Random(name)
     texts = [mutated(DOCUMENTS[name], random) for _ in range(150)]

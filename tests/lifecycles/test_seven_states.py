@@ -9,6 +9,7 @@ import pytest
 
 from detent.client import Client
 from tests.e2e.installation import Installation, wait_until
+from tests.sampling import sampled
 
 FILE = Path(__file__).parent / "documents" / "seven_states.toml"
 APP = """
@@ -62,7 +63,7 @@ class Served(Installation):
         return str(self.json("submit", *about, *arguments)["id"])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=sampled(["sqlite", "postgres"], 2))
 def detent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     installation = Served(tmp_path, url)

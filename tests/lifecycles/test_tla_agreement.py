@@ -8,6 +8,7 @@ from detent.kernel.task_lifecycle import TaskLifecycle
 from detent.lifecycle_tla import Bounds
 from detent.task_lifecycles import SHIPPED
 from tests.lifecycles.declared_documents import document
+from tests.sampling import sampled
 from verification.lifecycle_model.kernel_search import kernel_graph
 from verification.lifecycle_model.projection import Variables
 from verification.lifecycle_model.state_graph import state_graph
@@ -29,7 +30,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "bounds"), CASES)
+@pytest.mark.parametrize(("name", "bounds"), sampled(CASES, 3))
 def test_tlc_and_the_kernel_reach_the_same_states(name: str, bounds: Bounds) -> None:
     model = state_graph(lifecycle(name), bounds)
     kernel = kernel_graph(lifecycle(name), bounds)

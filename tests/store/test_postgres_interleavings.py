@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.sampling import sampled
 from verification.interleavings import explore
 from verification.interleavings.exploration import Exploration
 from verification.interleavings.mutants import MUTANTS, NOTICED_BY
@@ -54,7 +55,7 @@ def test_every_promise_holds_under_every_schedule(server: Server) -> None:
     assert found.waits >= RUNS / 2
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", sampled(MUTANTS, 5))
 def test_a_mutant_is_caught(server: Server, name: str) -> None:
     with applied(MUTANTS[name]):
         found = explore(server, RUNS_OF_A_MUTANT, scenarios=[NOTICED_BY[MUTANTS[name]]])

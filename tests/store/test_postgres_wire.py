@@ -28,6 +28,8 @@ from detent.testing.conformance.work_actions import (
     submit_job,
     submit_task,
 )
+from tests.plugins.postgres import VERSIONS
+from tests.sampling import sampled
 from tests.store.postgres_scene import DEADLINE_S, beside, opened, store_of, until
 from verification.postgres_proxy import READY, SYNC, Link, Message, Proxy, pass_on, proxy_to
 from verification.postgres_server import HOST, Server
@@ -38,6 +40,12 @@ HOLD_S = 0.3
 LONGER_S = 2.0
 #: Within this the others go on. It has room for a busy machine, and none for the usual minute.
 GOES_ON_S = 45.0
+
+
+#: `./dev test` runs the long tests on the newest version only.
+ON_EACH_VERSION = pytest.mark.parametrize(
+    "versioned_server", sampled(sorted(VERSIONS, reverse=True), len(VERSIONS)), indirect=True
+)
 
 
 @pytest.fixture
@@ -122,6 +130,7 @@ def is_gone(connection: psycopg.Connection, pid: int) -> bool:
     return connection.execute(query, [pid]).fetchone() is None
 
 
+@ON_EACH_VERSION
 def test_a_write_that_is_cut_at_any_message_is_done_or_not_done(
     proxy: Proxy, versioned_url: str
 ) -> None:
@@ -222,7 +231,8 @@ def has_come_to(fault: At, writer: threading.Thread) -> bool:
     return fault.fired.is_set() or not writer.is_alive()
 
 
-@pytest.mark.parametrize("act", [stop_before, stop_within])
+@ON_EACH_VERSION
+@pytest.mark.parametrize("act", sampled([stop_before, stop_within], 2))
 def test_a_write_that_is_stopped_at_any_message_holds_up_others_only_briefly(
     proxy: Proxy, versioned_url: str, act: Callable[[Link, Message], None]
 ) -> None:

@@ -14,6 +14,7 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.store.types import Query
+from tests.sampling import sampled
 from tests.worker.fleet import GO, SETTINGS, Fleet, app_of, marks
 from tests.worker.waiting import DEADLINE_S, installation, until
 
@@ -54,6 +55,7 @@ def has_ended(core: Core, job_id: str, name: str) -> bool:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("url", sampled(["sqlite", "postgres"], 2), indirect=True)
 @pytest.mark.parametrize("fleet", [ENDLESS_MS], indirect=True)
 def test_a_plan_of_thirty_steps_survives_twenty_kills(core: Core, fleet: Fleet) -> None:
     """After each step that ends, its worker is killed in the midst of others."""
@@ -107,17 +109,17 @@ def test_a_job_that_kills_its_worker_is_quarantined_and_the_others_go_on(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fleet", [LONG_MS], indirect=True)
 def test_three_workers_and_random_kills_lose_nothing(core: Core, fleet: Fleet) -> None:
-    count = 3_000
+    count = 1_200
     ids = [new_id() for _ in range(count)]
     asks = [
         CommandRequest(c.SubmitJob(each, "default", "small"), c.Actor("test"), fresh=True)
         for each in ids
     ]
-    for at in range(0, count, 500):
-        core.engine.execute(asks[at : at + 500], bulk=True)
+    for at in range(0, count, 400):
+        core.engine.execute(asks[at : at + 400], bulk=True)
     for kill in range(1, 6):
         fleet.refill(3)
-        until(partial(_has_marks, fleet.directory, kill * 400), "work was done")
+        until(partial(_has_marks, fleet.directory, kill * 160), "work was done")
         fleet.kill(next(iter(fleet.processes)))
     fleet.refill(3)
     until(lambda: _completed(core) == count, "all done")
