@@ -105,7 +105,7 @@ def test_every_parser_is_fuzzed_once_and_its_inputs_are_kept(
     monkeypatch.setattr("tools.fuzz.fuzzed", fuzzed)
     monkeypatch.setattr("tools.fuzz.keep_inputs", lambda result, _: kept.append(result["parser"]))
     (line,) = faults.together([job() for job in faults.jobs(("fuzzing",), faults.Size(share=2))])
-    assert asked == [(name, 20) for name in PARSERS]
+    assert asked == [(name, 2 * faults.FUZZED_S) for name in PARSERS]
     assert kept == [*PARSERS]
     assert line.problems == ["body failed"]
     inputs, seconds = 1_000 * (len(PARSERS) - 1), 20 * len(PARSERS)
