@@ -31,6 +31,8 @@ CLIENTS = "clients"
 #: The version of Debian 12.
 POSTGRES_VERSION = 15
 WITHIN_S = 240.0
+#: A new cluster without a leader after this time gets none.
+FIRST_LEADER_S = 60.0
 LOOK_S = 0.05
 COMPLETE = "the leader has two standbys"
 #: A client gives up a machine that does not respond within these times, and tries the next one.
@@ -157,11 +159,14 @@ class PatroniCluster:
             node.start_etcd(members)
         for node in self.nodes:
             node.start_patroni()
+        leader_due_s = time.monotonic() + FIRST_LEADER_S
 
         def is_started() -> bool:
             for node in self.nodes:
                 if ended := node.ended():
                     raise ClusterFailed(f"{ended}\n{self.logs()}")
+            if time.monotonic() > leader_due_s and not self._has_leader():
+                raise NoLeader(f"no leader after {FIRST_LEADER_S:.0f} s\n{self.logs()}")
             return self._is_complete()
 
         self.until(is_started, COMPLETE)
@@ -176,6 +181,9 @@ class PatroniCluster:
 
         self.until(is_found, "there is a leader")
         return found[0]
+
+    def _has_leader(self) -> bool:
+        return any(node.is_primary for node in self.nodes)
 
     def _is_complete(self) -> bool:
         """Whether the leader has two standbys, one of them synchronous, that can be read.
@@ -241,8 +249,7 @@ class PatroniCluster:
         end_s = time.monotonic() + within_s
         while not holds():
             if time.monotonic() > end_s:
-                has_leader = any(node.is_primary for node in self.nodes)
-                failed = ClusterFailed if has_leader else NoLeader
+                failed = ClusterFailed if self._has_leader() else NoLeader
                 raise failed(f"not within {within_s:.0f} s: {what}\n{self.logs()}")
             time.sleep(LOOK_S)
 
