@@ -8,6 +8,7 @@ the others as they are; `--share 10 --steps 10000000` runs all night.
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -218,7 +219,7 @@ def _tests(part: str, *arguments: str) -> Line:
     )
     last = (ended.stdout.strip().splitlines() or ["no output"])[-1]
     problems = [] if ended.returncode == 0 else [last]
-    command = f"python -m pytest {' '.join(arguments)}"
+    command = f"python -m pytest {shlex.join(arguments)}"
     seconds = time.monotonic() - begun_s
     return Line(part, "-", "-", last.partition(" in ")[0], problems, command, seconds)
 

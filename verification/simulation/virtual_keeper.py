@@ -1,7 +1,7 @@
 """Virtual keepers, which run the real keeper's passes, and readers that tail the feed."""
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 
 from detent import feed
@@ -9,7 +9,9 @@ from detent.errors import Unavailable
 from detent.keeper import scheduler, timers
 from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.unblocker import Unblocker
+from detent.operations.context import Core
 from detent.store.types import LoggedEvent
+from verification.simulation.injected_faults import Violation
 from verification.simulation.virtual_process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
@@ -18,10 +20,25 @@ logging.getLogger("detent").addHandler(logging.NullHandler())
 
 def duties() -> Sequence[Duty]:
     return (
-        Duty("due", 500, timers.run),
-        Duty("unblock", 2_000, Unblocker().run),
-        Duty("schedules", 500, scheduler.run),
+        Duty("due", 500, _checked(timers.run)),
+        Duty("unblock", 2_000, _checked(Unblocker().run)),
+        Duty("schedules", 500, _checked(scheduler.run)),
     )
+
+
+def _checked(run: Callable[[Core], int]) -> Callable[[Core], int]:
+    """A duty whose failed assertions are violations. Others act during it, and fail inside it.
+
+    A keeper continues after any exception of a duty, so that it would hide an assertion.
+    """
+
+    def once(core: Core) -> int:
+        try:
+            return run(core)
+        except AssertionError as failed:
+            raise Violation(str(failed)) from failed
+
+    return once
 
 
 class VirtualKeeper:
