@@ -34,7 +34,7 @@ def sqlite_path(url: str) -> Path:
     text = unquote(_split(url).path) if "://" in url else url
     try:
         return Path(text).expanduser().absolute()
-    except RuntimeError as error:  # the home directory of an unknown user
+    except (RuntimeError, ValueError) as error:  # an unknown user's home, or a null byte
         raise _misconfigured(f"{text!r} is not a path: {error}") from None
 
 
