@@ -28,6 +28,21 @@ def test_another_browser_is_signed_out(page: Page, stranger: BrowserContext, det
     assert newest not in [each["id"] for each in detent.json("sessions")["items"]]
 
 
+def test_a_decision_is_sent_before_its_session_ends(
+    stranger: BrowserContext, detent: Scene
+) -> None:
+    task_id = detent.submit("ask", {"text": "Leave?"}, "blocked", title="Before leaving")
+    page = sign_in(stranger.new_page(), detent)
+    page.get_by_role("link", name="Before leaving").click()
+    page.get_by_label("Your answer").fill("Yes.")
+    page.get_by_role("button", name="Send the answer").click()
+    page.get_by_role("link", name="Access", exact=True).click()
+    own = page.locator("tr").filter(has_text="this browser")
+    own.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("This browser is not signed in.")).to_be_visible()
+    assert detent.last_event(task_id, "task_answered")["data"]["answer"] == "Yes."
+
+
 def test_on_a_phone_every_control_is_within_reach(page: Page, detent: Scene) -> None:
     page.set_viewport_size({"width": 375, "height": 740})
     page.goto(f"{detent.url}/access")

@@ -3,11 +3,12 @@
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.dashboard.conftest import sign_in
 from tests.dashboard.scenes import Scene
 from tests.dashboard.test_accessibility import SCHEMES, flaws, wear
+from tests.e2e.installation import wait_until
 
 
 def palette(page: Page) -> Locator:
@@ -147,6 +148,49 @@ def test_create_a_task_with_a_field_for_each_argument(page: Page, detent: Scene)
         "budget": 2.5,
         "payload": {"text": "Left or right?", "choices": ["left", "right"], "other": True},
     }
+
+
+def test_a_form_stays_as_it_is_when_the_task_types_change(page: Page, detent: Scene) -> None:
+    kinds = detent.get("/api/intents")["items"]
+    shown = next(each for each in kinds if each["name"] == "hold")
+    earlier = {**shown, "name": "a", "arguments": None}
+    now = [earlier, {**shown, "arguments": None}]
+    asked: list[Route] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route)
+        route.fulfill(json={"items": now if len(asked) > 1 else [shown]})
+
+    def is_read_again() -> bool:
+        page.evaluate("void dispatchEvent(new Event('visibilitychange'))")
+        return len(asked) > 1
+
+    page.route("**/api/intents", answer)
+    page.goto(f"{detent.url}/new")
+    form = page.get_by_role("form", name="New task")
+    form.get_by_label("until").fill(detent.let("typed"))
+    wait_until(is_read_again, "the task types are read again")
+    expect(page.get_by_label("Task type").get_by_role("option")).to_have_count(2)
+    expect(page.get_by_label("Task type")).to_have_value("hold")
+    expect(form.get_by_label("until")).to_have_value(detent.let("typed"))
+    form.get_by_role("button", name="Create the task").click()
+    expect(page).to_have_url(re.compile("/tasks/"))
+    task = detent.get(f"/api/tasks/{page.url.rpartition('/')[2]}")
+    assert (task["intent"], task["payload"]) == ("hold", {"until": detent.let("typed")})
+    (detent.project / "typed").touch()
+
+
+def test_a_page_whose_script_is_missing_can_be_loaded_again(page: Page, detent: Scene) -> None:
+    page.goto(detent.url)
+    page.route("**/assets/workers-*.js", lambda route: route.abort())
+    page.get_by_role("link", name="Workers", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("detent may have been upgraded")
+    page.get_by_role("link", name="Board", exact=True).click()
+    expect(page.get_by_role("heading", name="Board")).to_be_visible()
+    page.get_by_role("link", name="Workers", exact=True).click()
+    page.unroute("**/assets/workers-*.js")
+    page.get_by_role("button", name="Load the page again").click()
+    expect(page.get_by_role("heading", name="Workers and resources")).to_be_visible()
 
 
 def test_another_task_type_keeps_the_title(page: Page, detent: Scene) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import httpx2
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from detent.store.sqlite import SqliteStore
 from tests.dashboard.main_thread import busy_s, longest_ms
@@ -252,7 +252,12 @@ def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     row = page.locator('tr[data-id="nightly"]')
     row.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("paused")
-    row.get_by_role("button", name="Trigger now").click()
+    held: list[Route] = []
+    page.route("**/trigger", lambda route: held.append(route))
+    trigger = row.get_by_role("button", name="Trigger now")
+    trigger.click()
+    expect(trigger).to_be_disabled()  # a second click would submit a second task
+    held[0].continue_()
     expect(page).to_have_url(re.compile("/tasks/"))
     task_id = page.url.rpartition("/")[2]
     detent.wait_for(task_id, "ready")  # so that other tests count settled work

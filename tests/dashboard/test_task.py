@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 
+import httpx2
 import pytest
 from playwright.sync_api import Dialog, Page, expect
 
@@ -35,6 +36,33 @@ def test_follow_a_live_run_and_search_its_output(page: Page, detent: Scene) -> N
     with page.expect_download() as download:
         page.get_by_role("link", name="Download raw").click()
     assert "the last line" in download.value.path().read_text()
+
+
+def test_a_task_that_is_opened_from_another_one_is_live_too(page: Page, detent: Scene) -> None:
+    payload = {"mended": detent.let("subtask-mended")}
+    parent = detent.submit("family", payload, "blocked", title="Parent")
+    page.goto(f"{detent.url}/tasks/{parent}")
+    page.get_by_role("link", name="fail", exact=True).click()
+    head = page.locator(".task-head")
+    expect(head).to_contain_text("It is failed")
+    task_id = page.url.rpartition("/")[2]
+    assert task_id != parent
+    # What was begun for the one task is not shown for the other, which is known by now.
+    page.go_back()
+    page.get_by_role("button", name="Edit and retry").click()
+    expect(page.get_by_role("form", name="Edit and retry")).to_be_visible()
+    page.get_by_role("link", name="fail", exact=True).click()
+    expect(head.get_by_role("heading")).to_have_text("fail")
+    expect(page.get_by_role("form", name="Edit and retry")).to_have_count(0)
+    # An event of this task alone.
+    headers = {"Authorization": f"Bearer {detent.token}"}
+    url = f"{detent.url}/api/tasks/{task_id}"
+    httpx2.patch(url, json={"title": "Renamed"}, headers=headers, timeout=60).raise_for_status()
+    expect(head.get_by_role("heading")).to_have_text("Renamed")
+    (detent.project / "subtask-mended").touch()
+    detent.post(f"/api/tasks/{task_id}/retry", {})
+    detent.last_event(task_id, "run_succeeded")
+    expect(head).not_to_contain_text("It is failed")
 
 
 def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> None:

@@ -8,6 +8,7 @@ import { useWaiting } from "./pages/inbox/waiting";
 import { SignIn } from "./pages/signin";
 import { Link, match, usePath } from "./router";
 import { useSession } from "./session";
+import { Boundary } from "./ui/boundary";
 import { Emblem } from "./ui/emblem";
 import { Loading, Trouble } from "./ui/notes";
 import { useNotifications } from "./ui/notifications";
@@ -70,20 +71,22 @@ function Inside() {
     };
   }, []);
   useEffect(sendOnLeaving, []);
+  const path = usePath();
   const { count, total } = useWaiting();
   useWaitingTitle(count);
   useNotifications(total);
   return (
     <Shell waiting={count} onLeave={() => decisions.flush()}>
       <Suspense fallback={<Loading what="the page" />}>
-        <Page />
+        <Boundary place={path}>
+          <Page path={path} />
+        </Boundary>
       </Suspense>
     </Shell>
   );
 }
 
-function Page() {
-  const path = usePath();
+function Page({ path }: { path: string }) {
   for (const [pattern, Component] of PAGES) {
     const found = match(pattern, path);
     if (found?.nothing) break;

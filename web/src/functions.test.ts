@@ -70,6 +70,7 @@ describe("text", () => {
   });
   test("numbers as people read them", () => {
     expect([bytes(999), bytes(48_200), bytes(3_000_000)]).toEqual(["999 B", "48.2 kB", "3.00 MB"]);
+    expect([bytes(999_400), bytes(999_900)]).toEqual(["999 kB", "1.00 MB"]);
     expect([dollars(0), dollars(0.0123), dollars(12)]).toEqual(["$0.00", "$0.0123", "$12.00"]);
     expect([plural(1, "job"), plural(1_200, "job")]).toEqual(["1 job", "1,200 jobs"]);
     expect([shortId("build-1"), shortId("01m7hfat9yf44tz9sr1fnxbnns-j1")]).toEqual([
@@ -124,6 +125,7 @@ describe("addresses", () => {
     expect(codeFrom("http://127.0.0.1:5680/#code=detent_x-1")).toBe("detent_x-1");
     expect(codeFrom(" detent_abc ")).toBe("detent_abc");
     expect(codeFrom("hello")).toBeNull();
+    expect(codeFrom("#code=%")).toBe("%");
   });
 });
 

@@ -25,7 +25,33 @@ test.each([
   ["timed_out", {}, "It is timed out."],
   ["wait:timer", { name: "night_window" }, "It sleeps: night window."],
   ["subtasks", { open: 1 }, "It waits for 1 subtask."],
+  [
+    "budget_exceeded",
+    { error_class: "budget", error: "its costs exceed its budget", budget: 1, spent: 2 },
+    "It is budget exceeded (budget): its costs exceed its budget",
+  ],
   ["queued", { ahead: 2 }, "It waits for a free worker, behind 2 jobs."],
+  [
+    "limit",
+    { limit: "intent:fix", max: 2, running: 2 },
+    "The limit intent:fix is reached: at most 2 at a time.",
+  ],
+  [
+    "rate",
+    { limit: "intent:fix", max: 5, per_s: 60 },
+    "The rate limit intent:fix is reached: at most 5 in 60 seconds.",
+  ],
+  [
+    "cost_quota",
+    { limit: "project:shop", max_usd: 20, spent_usd: 21.5 },
+    "The cost quota of project:shop is used up: $21.50 of $20.00 is spent today.",
+  ],
+  [
+    "memory_short",
+    { intent: "fix", workers: ["a"] },
+    "The machine of every worker that executes fix is short of memory.",
+  ],
+  ["wait:permission", { text: "Delete it?" }, "It asks for permission: Delete it?"],
 ])("%s in words", (name, detail, words) => {
   expect(sentence(reason(name, detail))).toBe(words);
 });
@@ -38,6 +64,7 @@ test("hostile text is shown as text, and a long message is cut", () => {
 test("it waits by itself only if nothing works on it and no person is needed", () => {
   expect(isWaiting([])).toBe(false);
   expect(isWaiting([reason("wait:timer")])).toBe(true);
+  expect(isWaiting([reason("cost_quota"), reason("memory_short")])).toBe(true);
   expect(isWaiting([reason("subtasks"), reason("failed_subtask")])).toBe(false);
   expect(isWaiting([reason("in_work")])).toBe(false);
   expect(urgencyOf(reason("failed"))).toBe("bad");

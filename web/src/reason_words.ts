@@ -56,6 +56,7 @@ const WORDS: Record<string, Words> = {
   "wait:subtasks": ["waiting", ({ needs }) => `It waits for ${subtasks(needs)}.`],
   "wait:question": ["attention", ({ text }) => `It asks: ${message(text)}`],
   "wait:confirmation": ["attention", ({ text }) => `It asks: ${message(text)}`],
+  "wait:permission": ["attention", ({ text }) => `It asks for permission: ${message(text)}`],
   "wait:budget": ["attention", () => "The budget is spent."],
   "wait:funds": ["waiting", () => "The whole budget is reserved by other runs."],
   "wait:resource": ["waiting", () => "It waits for a resource that is in use."],
@@ -63,12 +64,21 @@ const WORDS: Record<string, Words> = {
   paused: ["waiting", ({ limit, paused_by }) => `${text(limit)} is paused by ${text(paused_by)}.`],
   limit: [
     "waiting",
-    ({ limit, most }) => `The limit ${text(limit)} is reached: at most ${text(most)} at a time.`,
+    ({ limit, max }) => `The limit ${text(limit)} is reached: at most ${text(max)} at a time.`,
   ],
   rate: [
     "waiting",
-    ({ limit, most, per_s }) =>
-      `The rate limit ${text(limit)} is reached: at most ${text(most)} in ${plural(Number(per_s), "second")}.`,
+    ({ limit, max, per_s }) =>
+      `The rate limit ${text(limit)} is reached: at most ${text(max)} in ${plural(Number(per_s), "second")}.`,
+  ],
+  cost_quota: [
+    "waiting",
+    ({ limit, max_usd, spent_usd }) =>
+      `The cost quota of ${text(limit)} is used up: ${dollars(Number(spent_usd))} of ${dollars(Number(max_usd))} is spent today.`,
+  ],
+  memory_short: [
+    "waiting",
+    ({ intent }) => `The machine of every worker that executes ${text(intent)} is short of memory.`,
   ],
   no_worker: ["attention", ({ intent }) => `No running worker executes ${text(intent)}.`],
   queued: [

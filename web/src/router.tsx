@@ -65,13 +65,14 @@ export function match(pattern: string, path: string): Record<string, string> | n
   for (const [at, part] of wanted.entries()) {
     const value = given[at];
     if (part.startsWith(":")) {
-      if (value) found[part.slice(1).replace("?", "")] = decode(value);
+      if (value) found[part.slice(1).replace("?", "")] = decoded(value);
     } else if (part !== value) return null;
   }
   return found;
 }
 
-function decode(text: string): string {
+/** The text without percent encoding; as it is if it is not encoded correctly. */
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

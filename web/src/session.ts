@@ -2,6 +2,7 @@
 // no server sees; it is exchanged for a cookie immediately and removed from the address.
 import { useEffect, useState } from "react";
 import { call, logIn, onSignedOut, Problem } from "./api/call";
+import { decoded } from "./router";
 
 export type Session =
   | { kind: "asking" }
@@ -12,7 +13,7 @@ export type Session =
 /** The code of a one-time link, or of a pasted text. */
 export function codeFrom(text: string): string | null {
   const found = /#code=([^&\s]+)/.exec(text);
-  if (found) return decodeURIComponent(found[1]!);
+  if (found) return decoded(found[1]!);
   return /^detent_[\w-]+$/.test(text.trim()) ? text.trim() : null;
 }
 

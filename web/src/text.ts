@@ -39,7 +39,8 @@ export function bytes(size: number): string {
   const units = ["kB", "MB", "GB"];
   let value = size / 1_000;
   let at = 0;
-  while (value >= 1_000 && at < units.length - 1) {
+  // From 999.5 on, three digits are not enough for the smaller unit.
+  while (value >= 999.5 && at < units.length - 1) {
     value /= 1_000;
     at += 1;
   }

@@ -267,6 +267,21 @@ def test_viewed_files_are_folded_and_stay_viewed(
 # ---- keys, phone, axe ------------------------------------------------------------------------
 
 
+def test_keys_act_on_the_file_to_which_the_reader_has_scrolled(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 320})
+    opened(page, detent, detent.leave(simple, title="Scrolled by keys"))
+    expect(file(page, "app/b.py").locator(".code").first).to_be_visible()
+    current = page.locator(".tree-file[aria-current]")
+    page.keyboard.press("j")
+    expect(current).to_contain_text("b.py")
+    page.keyboard.press("Home")
+    expect(current).to_contain_text("a.txt")
+    page.keyboard.press("v")
+    expect(file(page, "app/a.txt").get_by_label("Viewed")).to_be_checked()
+
+
 def test_a_review_with_keys_alone(page: Page, detent: ReviewScene, simple: str) -> None:
     task_id = detent.leave(simple, title="By keys")
     opened(page, detent, task_id)

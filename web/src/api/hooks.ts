@@ -1,6 +1,6 @@
 // Operations as React hooks: reads are cached by name and input, and writes invalidate them.
 import { QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import { type FeedEvent, feed } from "../live/feed";
 import { throttled } from "../live/throttle";
 import { type Answers, call, type Name, Problem, type Takes } from "./call";
@@ -59,13 +59,16 @@ export function useFresh(
   everyMs = 1_000,
 ) {
   const queries = useQueryClient();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: both are written inline by callers
+  // A page that goes on to another task stays: what concerns it is that of the last render.
+  const latest = useRef(concerns);
+  latest.current = concerns;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the names are written inline by callers
   useEffect(() => {
     const again = throttled(() => {
       for (const name of names) void queries.invalidateQueries({ queryKey: [name] });
     }, everyMs);
     const leave = feed.subscribe((events) => {
-      if (events.some(concerns)) again.call();
+      if (events.some((event) => latest.current(event))) again.call();
     });
     return () => {
       leave();

@@ -56,6 +56,13 @@ describe("the feed", () => {
     vi.advanceTimersByTime(300);
     expect(last().path).toBe("/api/feed?cursor=9");
   });
+  test("has one connection, however often it is tried again", () => {
+    live();
+    last().onclose?.();
+    feed.retry();
+    feed.retry();
+    expect(plugs.map((plug) => plug.closed)).toEqual([true, true, false]);
+  });
   test("moves the cursor after delivery: a batch that a listener refused is read again", () => {
     const reported = vi.fn();
     vi.stubGlobal("reportError", reported);

@@ -86,6 +86,7 @@ export class Feed {
   };
 
   private connect(): void {
+    this.leave(); // a second attempt leaves no other connection behind
     const query = this.cursor === undefined ? "" : `?cursor=${this.cursor}`;
     const plug = this.open(`/api/feed${query}`);
     this.plug = plug;

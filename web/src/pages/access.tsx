@@ -11,6 +11,7 @@ import { Mark } from "../ui/state";
 import { Title } from "../ui/title";
 import { say } from "../ui/toast";
 import { When } from "../ui/when";
+import { decisions } from "./inbox/settling";
 
 const EVERY_MS = 5_000;
 const onError = (problem: Problem) => say(plain(problem.message), { bad: true });
@@ -126,6 +127,11 @@ function Sessions() {
 
 function SessionLine({ session }: { session: Session }) {
   const end = useVerb("end_session", { onSuccess: () => say("The session has ended."), onError });
+  const stop = async () => {
+    // Without the session, what was decided in the inbox would be refused.
+    if (session.current) await decisions.flush();
+    end.mutate({ session_id: session.id });
+  };
   return (
     <tr data-id={session.id}>
       <td>
@@ -146,7 +152,7 @@ function SessionLine({ session }: { session: Session }) {
             type="button"
             className="button small"
             disabled={end.isPending}
-            onClick={() => end.mutate({ session_id: session.id })}
+            onClick={() => void stop()}
           >
             {session.current ? "Sign out" : "End"}
           </button>

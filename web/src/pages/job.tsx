@@ -49,7 +49,7 @@ export default function JobPage({ id }: { id: string }) {
           <code className="mono faint">{plain(id)}</code>
         </p>
       </header>
-      <Inside job={job.data} />
+      <Inside key={id} job={job.data} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 // Create a task: its type, the arguments that the handler declares, and what people see of it.
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { useRead, useVerb } from "../api/hooks";
 import type { KnownIntent } from "../api/schema";
 import { go, linkTo, useSearch } from "../router";
@@ -17,10 +17,13 @@ const PRIORITIES = ["P0", "P1", "P2", "P3"];
 export default function NewTask() {
   const intents = useRead("list_intents", {});
   const [search, change] = useSearch();
+  const first = useRef<string>(undefined);
   if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
   if (!intents.data) return <Loading what="the task types" />;
   const known = intents.data.items;
-  const chosen = intentNamed(known, search.get("intent") ?? "");
+  // The first type stays, also if another one is declared that comes before it.
+  first.current ??= known[0]?.name;
+  const chosen = intentNamed(known, search.get("intent") ?? first.current ?? "");
   return (
     <>
       <Title>New task</Title>
@@ -92,7 +95,7 @@ function Form({ intent }: { intent: KnownIntent }) {
         <legend>Arguments</legend>
         <PayloadForm
           key={intent.name}
-          schema={intent.arguments}
+          schema={payload.schema}
           typed={payload.typed}
           onChange={payload.setTyped}
           wrong={payload.wrong}

@@ -1,5 +1,5 @@
 // Create or edit a schedule: when it fires, and the task that it submits.
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
 import { plain } from "../text";
@@ -17,10 +17,13 @@ interface Props {
 export function ScheduleForm({ schedule, onClose }: Props) {
   const intents = useRead("list_intents", {});
   const [intent, setIntent] = useState(schedule?.intent ?? "");
+  const first = useRef<string>(undefined);
   if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
   if (!intents.data) return <Loading what="the task types" />;
   const known = intents.data.items;
-  const chosen = intentNamed(known, intent);
+  // The first type stays, also if another one is declared that comes before it.
+  first.current ??= known[0]?.name;
+  const chosen = intentNamed(known, intent || (first.current ?? ""));
   return (
     <section className="tile stack" aria-labelledby="schedule-form">
       <h2 id="schedule-form">{schedule ? `Edit ${plain(schedule.name)}` : "New schedule"}</h2>
@@ -129,7 +132,7 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
         <legend>Arguments</legend>
         <PayloadForm
           key={intent}
-          schema={declared}
+          schema={payload.schema}
           typed={payload.typed}
           onChange={payload.setTyped}
           wrong={payload.wrong}

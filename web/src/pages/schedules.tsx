@@ -167,6 +167,7 @@ function Line({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) 
           <button
             type="button"
             className="button small"
+            disabled={trigger.isPending}
             onClick={() =>
               trigger.mutate(name, {
                 onSuccess: (made) => {

@@ -80,8 +80,9 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
           </g>
         ))}
         {stacked
-          ? times.map((time, index) => (
-              <Stack key={time} lines={lines} index={index} x={x(index)} wide={wide} y={y} />
+          ? times.map((_, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: two pieces may have the same words
+              <Stack key={index} lines={lines} index={index} x={x(index)} wide={wide} y={y} />
             ))
           : lines.map((line) => (
               <Curve key={line.name} line={line} x={(index) => x(index) + wide / 2} y={y} />
@@ -99,7 +100,7 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
               y2={y(mark.value)}
             />
           ))}
-        {[0, Math.floor(times.length / 2), times.length - 1].map((index) => (
+        {labelled(times.length).map((index) => (
           <text
             key={index}
             className="axis"
@@ -110,9 +111,10 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
             {times[index]}
           </text>
         ))}
-        {times.map((time, index) => (
+        {times.map((_, index) => (
           <rect
-            key={time}
+            // biome-ignore lint/suspicious/noArrayIndexKey: two pieces may have the same words
+            key={index}
             className={`over ${index === at ? "here" : ""}`}
             x={x(index)}
             y={TOP}
@@ -139,6 +141,11 @@ export function roundTop(value: number): number {
   const unit = 10 ** Math.floor(Math.log10(value));
   const steps = [1, 2, 4, 6, 8, 10, 20];
   return (steps.find((each) => each * unit >= value * 1.05) ?? 20) * unit;
+}
+
+/** The pieces of time that have a label: the first, the middle and the last one. */
+function labelled(count: number): number[] {
+  return [...new Set([0, Math.floor(count / 2), count - 1])];
 }
 
 interface StackProps {

@@ -53,17 +53,20 @@ function wholePayload(text: string): unknown {
 export function useTyped(intent: string, schema: Schema | null, payload: unknown) {
   const begin = () => ({
     intent,
+    schema,
     typed: typedFrom(schema, payload),
     wrong: {} as Record<string, string>,
   });
   const [state, setState] = useState(begin);
   if (state.intent !== intent) setState(begin());
   const read = (): Read => {
-    const found = readTyped(schema, state.typed);
+    const found = readTyped(state.schema, state.typed);
     setState({ ...state, wrong: "wrong" in found ? found.wrong : {} });
     return found;
   };
   return {
+    /** The schema for which it is typed: that of the task type may change or be gone meanwhile. */
+    schema: state.schema,
     typed: state.typed,
     wrong: state.wrong,
     setTyped: (typed: Typed) => setState({ ...state, typed }),

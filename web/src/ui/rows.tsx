@@ -44,12 +44,14 @@ const MAX_ROWS = 2_000;
 interface Pages {
   hasNextPage: boolean;
   fetchNextPage: () => Promise<{
+    isError: boolean;
     hasNextPage: boolean;
     data?: { pages: { items: { id: string }[] }[] } | undefined;
   }>;
 }
 
-/** Reads on to the end and chooses every row; null if everything is here already. */
+/** Reads on to the end, or to an error, which the page shows, and chooses every row that is here;
+ * null if everything is here already. */
 export function chooseAll(pages: Pages, choose: (chosen: Set<string>) => void) {
   if (!pages.hasNextPage) return null;
   return async () => {
@@ -57,7 +59,7 @@ export function chooseAll(pages: Pages, choose: (chosen: Set<string>) => void) {
     for (let more = true; more && ids.length < MAX_ROWS; ) {
       const read = await pages.fetchNextPage();
       ids = read.data?.pages.flatMap((page) => page.items.map((item) => item.id)) ?? [];
-      more = read.hasNextPage;
+      more = read.hasNextPage && !read.isError;
     }
     choose(new Set(ids));
   };

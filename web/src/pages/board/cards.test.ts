@@ -3,6 +3,9 @@ import type { Event } from "../../api/schema";
 import { event, RELEASE, REVIEW } from "../../testing";
 import { type Card, Cards } from "./cards";
 
+const { call } = vi.hoisted(() => ({ call: vi.fn() }));
+vi.mock("../../api/call", () => ({ call }));
+
 beforeEach(() => {
   vi.useFakeTimers();
 });
@@ -80,6 +83,20 @@ describe("cards", () => {
     cards.take([event("b", "task_migrated", { lifecycle: "release@2", state: "queued" })]);
     cards.flush();
     expect(ids(cards, "In work")).toEqual(["a"]);
+  });
+  test("that are gone when everything is read again are removed, unless an event has changed them", async () => {
+    call.mockResolvedValue({ items: [], cursor: null });
+    const cards = board();
+    cards.take([created("gone"), created("moved")]);
+    const loaded = cards.load(new AbortController().signal);
+    cards.take([event("moved", "task_queued"), created("new")]);
+    await loaded;
+    expect([ids(cards, "pending"), ids(cards, "queued")]).toEqual([["new"], ["moved"]]);
+  });
+  test("report one error if no page can be read", async () => {
+    call.mockRejectedValue(new Error("The gateway does not answer."));
+    const loaded = board().load(new AbortController().signal);
+    await expect(loaded).rejects.toThrow("does not answer");
   });
   test("a column that nothing touched is the same object, so that it is not drawn again", () => {
     const cards = board();

@@ -127,8 +127,8 @@ export class Cards {
   async load(signal: AbortSignal): Promise<void> {
     const { terminal, states, name, version } = this.table;
     const lifecycle = `${name}@${version}`;
-    const alive = states.filter((state) => !terminal.includes(state)).join(",");
-    const ends = terminal.map(async (state) => {
+    const before = new Map(this.cards);
+    const ended = async (state: string) => {
       const page = await call("list_tasks", {
         ...this.filter,
         lifecycle,
@@ -137,21 +137,27 @@ export class Cards {
         limit: MAX_ENDED,
       } as never);
       this.add(page.items, signal);
-    });
-    let cursor: string | null = null;
-    do {
-      const page: { items: Task[]; cursor: string | null } = await call("list_tasks", {
-        ...this.filter,
-        lifecycle,
-        state: alive,
-        sort: "-created_at",
-        limit: PAGE,
-        cursor: cursor ?? undefined,
-      } as never);
-      this.add(page.items, signal);
-      cursor = page.cursor;
-    } while (cursor && !signal.aborted);
-    await Promise.all(ends);
+    };
+    const alive = async () => {
+      const state = states.filter((each) => !terminal.includes(each)).join(",");
+      let cursor: string | null = null;
+      do {
+        const page: { items: Task[]; cursor: string | null } = await call("list_tasks", {
+          ...this.filter,
+          lifecycle,
+          state,
+          sort: "-created_at",
+          limit: PAGE,
+          cursor: cursor ?? undefined,
+        } as never);
+        this.add(page.items, signal);
+        cursor = page.cursor;
+      } while (cursor && !signal.aborted);
+    };
+    await Promise.all([alive(), ...terminal.map(ended)]);
+    if (signal.aborted) return;
+    // What was neither read nor changed by an event is gone since the last time.
+    for (const [id, card] of before) if (this.cards.get(id) === card) this.drop(card);
     this.loading = false;
     this.flush();
   }

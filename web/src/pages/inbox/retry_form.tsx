@@ -37,7 +37,7 @@ function Form({ task, schema, onClose }: Props & { schema: Schema | null }) {
   return (
     <form className="stack edit-form" aria-label="Edit and retry" onSubmit={submit}>
       <PayloadForm
-        schema={schema}
+        schema={payload.schema}
         typed={payload.typed}
         onChange={payload.setTyped}
         wrong={payload.wrong}

@@ -5,6 +5,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 const TOP_PX = 80;
 /** What a reader does to scroll. */
 const SCROLL_EVENTS = ["wheel", "touchmove", "pointerdown"] as const;
+const SCROLL_KEYS = ["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home", "End", " "];
 
 const sections = () => document.querySelectorAll<HTMLElement>("section.review-file");
 
@@ -37,11 +38,16 @@ export function useCurrentFile(count: number): [number, (index: number) => void]
     const readerScrolls = () => {
       gone.current = false;
     };
+    const press = (event: KeyboardEvent) => {
+      if (SCROLL_KEYS.includes(event.key)) readerScrolls();
+    };
     addEventListener("scroll", scroll, { passive: true });
+    addEventListener("keydown", press);
     for (const name of SCROLL_EVENTS) addEventListener(name, readerScrolls, { passive: true });
     return () => {
       cancelAnimationFrame(frame);
       removeEventListener("scroll", scroll);
+      removeEventListener("keydown", press);
       for (const name of SCROLL_EVENTS) removeEventListener(name, readerScrolls);
     };
   }, []);

@@ -359,7 +359,12 @@ test("counts of tests in the forms that tools write", () => {
   expect(testCounts('{"summary": {"passed": 3}}')).toEqual({ passed: 3, failed: 0 });
   const junit = '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"></testsuite>';
   expect(testCounts(junit)).toEqual({ passed: 2, failed: 2 });
+  const inner = '<testsuite tests="2" failures="1"><testcase/></testsuite><testsuite tests="1"/>';
+  const nested = `<testsuite tests="3" failures="1">${inner}</testsuite><testsuite tests="4"/>`;
+  expect(testCounts(nested)).toEqual({ passed: 6, failed: 1 });
   expect(testCounts("= 1 failed, 7 passed in 2s =")).toEqual({ passed: 7, failed: 1 });
+  expect(testCounts("0 errors\n= 7 passed, 2 errors in 2s =")).toEqual({ passed: 7, failed: 2 });
+  expect(testCounts("3 errors\n7 passed")).toEqual({ passed: 7, failed: 0 });
   expect(testCounts("nothing here")).toBeNull();
 });
 

@@ -29,10 +29,10 @@ function fromJson(text: string): TestCounts | null {
   return null;
 }
 
-/** JUnit: the totals of the outermost element, which has them as attributes. */
+/** JUnit: the totals of the suites, which are attributes. */
 function fromJunit(text: string): TestCounts | null {
-  const suites = text.match(/<testsuite\s[^>]*>/g);
-  if (!suites) return null;
+  const suites = outermostSuites(text);
+  if (suites.length === 0) return null;
   const sum = (name: string) =>
     suites.reduce((all, suite) => {
       const found = new RegExp(`\\b${name}="(\\d+)"`).exec(suite);
@@ -42,11 +42,28 @@ function fromJunit(text: string): TestCounts | null {
   return { passed: Math.max(0, sum("tests") - failed - sum("skipped")), failed };
 }
 
-/** A closing line such as "3 failed, 41 passed in 2.10s". */
+/** The tags of the suites that are in no other suite: they count the tests of those inside. */
+function outermostSuites(text: string): string[] {
+  const found: string[] = [];
+  let depth = 0;
+  for (const [tag] of text.matchAll(/<\/?testsuite(?:\s[^>]*)?>/g)) {
+    if (tag.startsWith("</")) {
+      depth -= 1;
+      continue;
+    }
+    if (depth === 0) found.push(tag);
+    if (!tag.endsWith("/>")) depth += 1;
+  }
+  return found;
+}
+
+/** A closing line such as "3 failed, 41 passed, 1 error in 2.10s". */
 function fromWords(text: string): TestCounts | null {
   const last = (pattern: RegExp) => [...text.slice(-20_000).matchAll(pattern)].at(-1)?.[1];
   const passed = last(/(\d+) (?:tests? )?passed/g);
   const failed = last(/(\d+) (?:tests? )?failed/g);
   if (passed === undefined && failed === undefined) return null;
-  return { passed: Number(passed ?? 0), failed: Number(failed ?? 0) };
+  // Other lines count other errors.
+  const errors = last(/(?:passed|failed)\b.*?\b(\d+) errors?\b/g);
+  return { passed: Number(passed ?? 0), failed: Number(failed ?? 0) + Number(errors ?? 0) };
 }

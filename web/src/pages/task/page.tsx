@@ -63,7 +63,7 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
   if (!task.data || task.data.id !== id) return <Loading what="the task" />;
   return (
     <>
-      <Head task={task.data} />
+      <Head key={`head ${id}`} task={task.data} />
       <Tabs label="Views of the task">
         {tabsOf(task.data).map(([key, name]) => (
           <Link key={key} to={linkTo.task(id, key)} aria-current={key === tab ? "page" : undefined}>
@@ -71,7 +71,7 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
           </Link>
         ))}
       </Tabs>
-      <Tab task={task.data} tab={tab} />
+      <Tab key={id} task={task.data} tab={tab} />
     </>
   );
 }
