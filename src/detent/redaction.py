@@ -18,9 +18,27 @@ REPLACED = "[secret]"
 MIN_LENGTH = 6
 #: The names of environment variables whose values are secrets.
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DSN|DATABASE_URL", re.I)
-#: Texts that are secrets by their form: tokens and keys of detent, and passwords in URLs.
+#: The prefixes of tokens that are secrets by their form, the letters that follow, and the minimum
+#: number of these: tokens of detent, GitHub, GitLab, Anthropic, OpenAI, Slack and AWS.
+TOKEN_FORMS = (
+    ("detent_", "A-Za-z0-9_-", 43),
+    ("whsec_", "A-Za-z0-9+/=", 16),
+    *((f"gh{kind}_", "A-Za-z0-9_.-", 36) for kind in "oprsu"),
+    ("github_pat_", "A-Za-z0-9_", 40),
+    ("glpat-", "A-Za-z0-9_.-", 20),
+    ("sk-ant-", "A-Za-z0-9_-", 40),
+    ("sk-proj-", "A-Za-z0-9_-", 40),
+    *((f"xox{kind}-", "A-Za-z0-9-", 20) for kind in "abeprs"),
+    ("AKIA", "A-Z0-9", 16),
+)
+#: Texts that are secrets by their form: tokens, and passwords in URLs.
 SECRET_FORM = re.compile(
-    r"detent_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/=]{16,}|(?<=://)[^\s:/@]*:[^\s:/@]+(?=@)"
+    "|".join(
+        (
+            *(f"{prefix}[{letters}]{{{least},}}" for prefix, letters, least in TOKEN_FORMS),
+            r"(?<=://)[^\s:/@]*:[^\s:/@]+(?=@)",
+        )
+    )
 )
 
 #: How many bytes at the end of a stream are searched for the beginning of such a text.
@@ -35,9 +53,11 @@ def _beginnings(word: str) -> str:
 #: The end of a stream that may be the beginning of such a text; the secret in a URL is after `://`.
 FORM_BEGINNING = re.compile(
     (
-        rf"(?:{_beginnings('detent_')}|detent_[A-Za-z0-9_-]{{0,42}}"
-        rf"|{_beginnings('whsec_')}|whsec_[A-Za-z0-9+/=]*"
-        rf"|{_beginnings('://')}|://[^\s:/@]*(?::[^\s:/@]*)?)\Z"
+        "(?:"
+        + "|".join(
+            f"{_beginnings(prefix)}|{prefix}[{letters}]*" for prefix, letters, _ in TOKEN_FORMS
+        )
+        + rf"|{_beginnings('://')}|://[^\s:/@]*(?::[^\s:/@]*)?)\Z"
     ).encode()
 )
 

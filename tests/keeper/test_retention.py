@@ -2,8 +2,11 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -110,6 +113,25 @@ def test_refused_deletions_do_not_block_later_ones(
     assert retention_sweep.run(core) == 2
 
 
+def test_more_refused_deletions_than_a_pass_has_rows_do_not_block_later_ones(
+    core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_sweep, "MAX_ROWS", 2)
+    monkeypatch.setattr(retention_sweep, "ROUNDS", 1)
+    for number in range(5):
+        done(core, f"task-{number}", fail=True, lifecycle="review")
+        clock.advance(seconds=1)
+    depends = c.SubmitTask("waiting", "p", "board", "x", source="cli", depends_on=("task-0",))
+    core.engine.do(depends, PERSON)
+    core.engine.do(replace(depends, task_id="other", depends_on=("task-1",)), PERSON)
+    clock.advance(seconds=400 * DAY_S)
+    passes = [retention_sweep.run(core) for _ in range(4)]
+    assert passes == [0, 2, 1, 0]
+    core.engine.do(c.CancelTask("waiting"), PERSON)
+    core.engine.do(c.CancelTask("other"), PERSON)
+    assert retention_sweep.run(core) + retention_sweep.run(core) == 2
+
+
 # ---- keys, output, blobs -------------------------------------------------------------------
 
 
@@ -136,6 +158,47 @@ def test_blobs_without_evidence_are_deleted(core: Core, clock: VirtualClock) -> 
     clock.advance(seconds=30 * DAY_S)
     retention_sweep.run(core)
     assert core.store.blobs.size(kept) is None
+
+
+WRITER = """
+import signal, sys
+from pathlib import Path
+from detent.store.sqlite.blob_store import DirectoryBlobs
+
+class Slow:
+    def seek(self, at): pass
+    def read(self, size):
+        print("reading", flush=True)
+        signal.pause()
+
+DirectoryBlobs(Path(sys.argv[1]), lambda: 0).put(Slow())
+"""
+
+
+def test_the_file_that_a_killed_process_was_writing_is_deleted(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    core = core_on(open_store(str(tmp_path / "detent.db"), clock=clock), tmp_path)
+    blobs = tmp_path / "blobs"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(blobs)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "reading\n"
+        writer.kill()
+    (draft,) = blobs.iterdir()
+    draft.write_bytes(b"half")
+    now_ns = clock() * 1_000
+    os.utime(draft, ns=(now_ns, now_ns))
+    clock.advance(seconds=DAY_S)
+    assert retention_sweep.run(core) == 0
+    assert draft.exists()
+    clock.advance(seconds=1)
+    assert retention_sweep.run_all(core, dry_run=True)[-2:] == (1, 4)
+    assert draft.exists()
+    assert retention_sweep.run(core) == 1
+    assert not draft.exists()
+    core.store.close()
 
 
 def test_a_pass_continues_where_the_last_one_ended(

@@ -187,7 +187,7 @@ def test_the_reason_of_a_project_that_has_spent_its_day(client: OperationsClient
     client.report(c.ChargeRun(held.grant, client.run_id(held), 1_250_000))
     assert client.claims() == []
     reason = client.reasons(waits)["cost_quota"]
-    assert reason["detail"]["spent_usd"] == 1.25
+    assert (reason["detail"]["spent_usd"], reason["detail"]["max_usd"]) == (1.25, 1)
     midnight = (client.clock.now // DAY_US + 1) * DAY_US
     assert utc(midnight) in reason.values()
     assert client.call("show_project", name="barn")["used"]["cost_today_usd"] == 1.25

@@ -9,12 +9,12 @@ import pytest
 
 from detent import feed
 from detent.engine import CommandRequest, Engine
-from detent.errors import Unavailable
+from detent.errors import StoreUnavailable, Unavailable
 from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store import commit_body
+from detent.store import commit_body, log_walk
 from detent.store.port import Store
 from detent.store.postgres import PostgresStore, new_commits
 from detent.store.sqlite import SqliteStore
@@ -108,6 +108,29 @@ def one_by_one(store: Store) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("events", [1, 4])
+def test_a_page_of_the_log_is_bounded_by_bytes(
+    stored: tuple[Store, Commits], monkeypatch: pytest.MonkeyPatch, events: int
+) -> None:
+    """An event of any size is read, also after one that alone exceeds the bound."""
+    store, _ = stored
+    engine = Engine(store)
+    for at in range(0, JOBS, events):
+        submit(engine, submitted(4)[at : at + events])
+    for bound in (1, BYTES * 5 // 2):
+        monkeypatch.setattr(log_walk, "PAGE_BYTES", bound)
+        found: list[int] = []
+        while batch := feed.read(store, found[-1] if found else 0):
+            assert sum(len(event.data) for event in batch[:-1]) < bound
+            found += [event.position for event in batch]
+        assert found == list(range(1, JOBS + 1))
+    for after in range(JOBS):
+        with store.read() as view:
+            read = view.commits(after, JOBS, max_bytes=1)
+        assert read[0].first <= after + 1 <= read[0].last
+        assert len(read) == 1
+
+
 def test_more_commits_than_a_save_may_have_are_merged(
     postgres: tuple[Store, Commits], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +157,7 @@ def test_a_full_disk_in_the_middle_of_a_split_batch_leaves_nothing(postgres_url:
                 FOR EACH ROW EXECUTE FUNCTION no_space();
         """)
         answers = submit(Engine(store), submitted(4))
-        assert {type(answer) for answer in answers} == {Unavailable}
+        assert {type(answer) for answer in answers} == {StoreUnavailable}
         for table in ("commits", "active_jobs", "arrivals"):
             assert other.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)
         other.execute("DROP TRIGGER no_space ON commits")

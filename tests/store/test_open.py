@@ -8,6 +8,7 @@ import pytest
 
 from detent.errors import Misconfigured
 from detent.store.memory import MemoryStore
+from detent.store.schema_status import schema_status
 from detent.store.sqlite import SqliteStore, checks
 from detent.store.store_url import open_store
 from detent.testing.clock import START, VirtualClock
@@ -63,6 +64,8 @@ def test_urls_that_are_not_a_store(url: str, message: str) -> None:
         open_store(url)
     assert caught.value.setting == "store"
     assert "sqlite:///path" in caught.value.hint
+    with pytest.raises(Misconfigured, match=message):
+        schema_status(url)
 
 
 def test_postgresql_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:

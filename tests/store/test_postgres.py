@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from detent.engine import CommandRequest, CommandResult, Engine, Idempotency
-from detent.errors import DetentError, Invalid, Unavailable
+from detent.errors import DetentError, Invalid, StoreUnavailable, Unavailable
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.clock import HostClock
@@ -210,12 +210,12 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
 @pytest.mark.parametrize(
     ("sqlstate", "kind", "message"),
     [
-        ("40P01", Unavailable, "two transactions conflicted"),
-        ("40001", Unavailable, "two transactions conflicted"),
-        ("53300", Unavailable, "max_connections"),
-        ("25006", Unavailable, "standby"),
-        ("57P01", Unavailable, "shutting down"),
-        ("58030", Unavailable, "its disk"),
+        ("40P01", StoreUnavailable, "two transactions conflicted"),
+        ("40001", StoreUnavailable, "two transactions conflicted"),
+        ("53300", StoreUnavailable, "max_connections"),
+        ("25006", StoreUnavailable, "standby"),
+        ("57P01", StoreUnavailable, "shutting down"),
+        ("58030", StoreUnavailable, "its disk"),
         ("22P05", Invalid, "the character U+0000"),
     ],
 )

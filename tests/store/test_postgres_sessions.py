@@ -3,12 +3,13 @@
 import re
 import threading
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from detent.cli.main import cli
 from detent.engine import CommandRequest
 from detent.kernel import commands as c
 from detent.store.codec import event_digest
@@ -97,11 +98,12 @@ def test_statements_are_prepared_once(postgres_url: str) -> None:
 def runtime_url(postgres_url: str) -> Iterator[str]:
     """The URL of a role that has been granted what the script grants and nothing else."""
     PostgresStore(postgres_url).close()
-    script = resources.files("detent.store.postgres.sql").joinpath("roles.sql").read_text("utf-8")
     with beside(postgres_url) as owner:
         role = f"runtime_{owner.info.backend_pid}"
         owner.execute(f"CREATE ROLE {role}".encode())
-        owner.execute(script.replace(':"role"', role).encode())
+        settings = ["db", "sql", "--role", role, "--local"]
+        printed = CliRunner().invoke(cli, settings, env={"DETENT_STORE_URL": postgres_url})
+        owner.execute(printed.stdout.encode())
         yield f"{postgres_url}?options=-c%20role%3D{role}"
         owner.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 

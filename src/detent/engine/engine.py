@@ -32,7 +32,7 @@ MAX_COMMANDS = 1_000
 #: A change of a limit by another process is known after this time at the latest.
 LIMITS_FRESH_S = 1.0
 #: How often a batch is decided before a version conflict with another process is reported.
-MAX_TRIES = 3
+MAX_TRIES = 5
 #: Commands that create something under an id, and the error code for an id that is taken.
 CREATING = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 

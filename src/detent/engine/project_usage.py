@@ -214,7 +214,7 @@ class _Usage:
                 f"Project {project!r} has stored {used:,} bytes of its quota of {most:,}; "
                 f"{each.bytes:,} more do not fit. Nothing was stored.",
                 code=STORAGE_QUOTA,
-                details={"project": project, "used": used, "most": most, "wanted": each.bytes},
+                details={"project": project, "used": used, "max": most, "wanted": each.bytes},
             )
         return None
 

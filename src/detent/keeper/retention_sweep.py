@@ -6,9 +6,9 @@ on deleted tasks, and checkpoints of graphs that deleted jobs ran are deleted.
 `run_directories` deletes files.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from detent import thresholds
 from detent.engine import CommandRequest, CommandResult
@@ -31,7 +31,7 @@ MAX_OUTPUTS = 500
 MAX_BLOBS = 1_000
 #: The minimum age of a blob without evidence. A blob is written before the event that refers to it.
 BLOB_GRACE_US = DAY_US
-#: The row with the positions at which the last pass over output and blobs ended.
+#: The row with the positions at which the last pass over work, output and blobs ended.
 CURSORS = "retention_cursors"
 ACTOR = Actor("keeper")
 #: Tables with rows of single people about tasks: drafts, seen files, snoozed tasks.
@@ -48,6 +48,18 @@ class RetentionCounts(NamedTuple):
     bytes: int = 0
 
 
+class Expired(NamedTuple):
+    """Expired work of one final state: the query that finds it, and the command that deletes it."""
+
+    name: str
+    query: Query
+    delete: Callable[..., Command]
+
+
+#: By the name of expired work: the row at which the last pass ended.
+Positions = Mapping[str, Sequence[Any]]
+
+
 class _RolledBack(Exception):
     """Rolls back a transaction that only counted."""
 
@@ -55,19 +67,19 @@ class _RolledBack(Exception):
 def run(core: Core, retention: Retention | None = None) -> int:
     """One bounded pass. The kernel refuses to delete work that other work depends on."""
     wanted = retention or thresholds.retention(core.settings)
-    work = delete_expired_work(core, wanted)
-    keys = delete_expired_keys(core)
     cursors = _cursors(core)
+    work, after_work = delete_expired_work(core, wanted, cursors.get("work", {}))
+    keys = delete_expired_keys(core)
     outputs, after_output = delete_expired_outputs(core, wanted, cursors.get("outputs", ""))
     blobs, _, after_blob = delete_unused_blobs(core, cursors.get("blobs", ""))
-    ended = {"outputs": after_output, "blobs": after_blob}
-    if ended != {"outputs": "", "blobs": "", **cursors}:
+    ended = {"work": after_work, "outputs": after_output, "blobs": after_blob}
+    if ended != {"work": {}, "outputs": "", "blobs": "", **cursors}:
         core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
     beside = delete_rows_of_reviewers(core) + graph_rows.delete_threads_of_deleted_jobs(core)
     return sum((work, keys, outputs, blobs, beside))
 
 
-def _cursors(core: Core) -> Mapping[str, str]:
+def _cursors(core: Core) -> Mapping[str, Any]:
     with core.store.read() as view:
         return dict(view.rows("system_state").get(CURSORS) or {})
 
@@ -75,7 +87,7 @@ def _cursors(core: Core) -> Mapping[str, str]:
 def run_all(core: Core, *, dry_run: bool = False) -> RetentionCounts:
     """Delete everything whose retention time is over; with `dry_run`, only count it."""
     wanted = thresholds.retention(core.settings)
-    work = delete_expired_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
+    work, _ = delete_expired_work(core, wanted, {}, rounds=1_000_000, dry_run=dry_run)
     keys = delete_expired_keys(core, dry_run=dry_run)
     while not dry_run and (more := delete_expired_keys(core)):
         keys += more
@@ -97,18 +109,40 @@ def run_all(core: Core, *, dry_run: bool = False) -> RetentionCounts:
 
 
 def delete_expired_work(
-    core: Core, retention: Retention, *, rounds: int = ROUNDS, dry_run: bool = False
-) -> int:
-    """Delete root tasks with their subtasks, and jobs without a task, whose time is over."""
+    core: Core,
+    retention: Retention,
+    after: Positions,
+    *,
+    rounds: int | None = None,
+    dry_run: bool = False,
+) -> tuple[int, Positions]:
+    """Delete root tasks with their subtasks, and jobs without a task, whose time is over.
+
+    Returns the number, and the positions to continue from: what is refused stays at the start of
+    its query, and must not keep the keeper from what is behind it.
+    """
     with core.store.read() as view:
         expired = list(_expired(view, retention))
         if dry_run:
-            return sum(sum(view.count_by(each, "state").values()) for each, _ in expired)
-    return sum(_forget(core, query, delete, rounds) for query, delete in expired)
+            return sum(sum(view.count_by(each.query, "state").values()) for each in expired), {}
+    gone, ended = 0, {}
+    for each in expired:
+        at = after.get(each.name)
+        query = each.query if at is None else each.query._replace(after=(at[0], at[1]))
+        deleted, last = _forget(core, query, each.delete, rounds or ROUNDS)
+        gone += deleted
+        if last is not None:
+            ended[each.name] = last
+    return gone, ended
 
 
-def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: int) -> int:
-    """Delete the rows of a query, oldest first; refused ones are skipped. Returns the number."""
+def _forget(
+    core: Core, query: Query, delete: Callable[..., Command], rounds: int
+) -> tuple[int, Sequence[Any] | None]:
+    """Delete the rows of a query, oldest first; refused ones are skipped.
+
+    Returns the number, and the last row if there may be more.
+    """
     gone = 0
     for _ in range(rounds):
         with core.store.read() as view:
@@ -117,30 +151,31 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
         results = core.engine.execute(asks, bulk=True) if asks else []
         gone += sum(1 for each in results if isinstance(each, CommandResult))
         if len(rows) < MAX_ROWS:
-            break
+            return gone, None
         query = query._replace(after=(rows[-1][query.order], rows[-1]["id"]))
-    return gone
+    return gone, query.after
 
 
-def _expired(
-    view: ReadTransaction, retention: Retention
-) -> Iterator[tuple[Query, Callable[..., Command]]]:
-    """The queries that find expired work, and the commands that delete it."""
+def _expired(view: ReadTransaction, retention: Retention) -> Iterator[Expired]:
+    """The expired work of each final state."""
     before = {how: ("<", view.now() - retention.days(how) * DAY_US) for how in Ending}
     for state, how in JOB_ENDINGS.items():
         # Created before, too: an index has that time.
         old = {"state_at": before[how], "created_at": before[how]}
         alone = {"state": state, **old, "task_id": None, "parent_job_id": None}
-        yield Query("jobs", alone, "created_at", limit=MAX_ROWS), DeleteJob
+        query = Query("jobs", alone, "created_at", limit=MAX_ROWS)
+        yield Expired(f"job {state}", query, DeleteJob)
     lifecycles = view.lifecycles()
     endings = {state.name: state.ending for each in lifecycles.values() for state in each.states}
     for name, ending in endings.items():
         if ending is not None:
             roots = {"state": name, "state_at": before[ending], "parent_id": None}
-            yield Query("tasks", roots, "state_at", limit=MAX_ROWS), DeleteTask
+            query = Query("tasks", roots, "state_at", limit=MAX_ROWS)
+            yield Expired(f"task {name}", query, DeleteTask)
     for state in state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED):
         failed = {"state": state, "retries_left": 0, "state_at": before[Ending.FAILED]}
-        yield Query("tasks", failed, "state_at", limit=MAX_ROWS), DeleteTask
+        query = Query("tasks", failed, "state_at", limit=MAX_ROWS)
+        yield Expired(f"blocked task {state}", query, DeleteTask)
 
 
 # ---- unreferenced data -----------------------------------------------------------------------
@@ -186,7 +221,10 @@ def delete_expired_outputs(
 
 
 def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
-    """Delete blobs without evidence; returns their number, their bytes, and where to continue."""
+    """Delete blobs without evidence; returns their number, their bytes, and where to continue.
+
+    A pass that begins with the first blob also deletes incomplete ones of killed processes.
+    """
     blobs = core.store.blobs
     with core.store.read() as view:
         before = view.now() - BLOB_GRACE_US
@@ -196,6 +234,8 @@ def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tup
         sizes = [blobs.size(each) or 0 for each in unused]
     else:
         sizes = [each.size for each in blobs.remove(unused, before)] if unused else []
+    if not after:
+        sizes += blobs.remove_incomplete(before, dry_run=dry_run)
     return len(sizes), sum(sizes), digests[-1] if len(digests) == MAX_BLOBS else ""
 
 

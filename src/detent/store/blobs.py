@@ -59,6 +59,12 @@ class Blobs(Protocol):
     def remove(self, digests: Collection[str], before: int) -> list[Blob]:
         """Delete those of these blobs that were not stored again since that time; returns them."""
 
+    def remove_incomplete(self, before: int, *, dry_run: bool = False) -> list[int]:
+        """Delete the files that calls of `put` did not complete and have not written since then.
+
+        Returns the sizes in bytes. With `dry_run`, nothing is deleted.
+        """
+
 
 class Outputs(Protocol):
     """The output of runs, for other machines. A store on one disk has none."""

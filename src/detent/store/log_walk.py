@@ -4,9 +4,27 @@ from collections.abc import Iterator, Sequence
 
 from detent.store.logged_commit import LoggedCommit
 from detent.store.port import LogReader, ReadTransaction
+from detent.store.rows import END_OF_LOG
 from detent.store.types import LoggedEvent
 
 BATCH = 1_000
+#: A page for a reader has no further event after this many bytes of data. One event can have more.
+PAGE_BYTES = 4 * 1_024 * 1_024
+
+
+def next_events(
+    view: ReadTransaction, after: int, limit: int, upto: int = END_OF_LOG
+) -> Sequence[LoggedEvent]:
+    """The next events after a position, as many as a reader can hold; none only at the end."""
+    found: list[LoggedEvent] = []
+    size = 0
+    for commit in view.commits(after, limit, upto, PAGE_BYTES):
+        for event in commit.between(after, upto):
+            if len(found) == limit or size >= PAGE_BYTES:
+                return found
+            found.append(event)
+            size += len(event.data)
+    return found
 
 
 def batches(

@@ -59,10 +59,13 @@ class ReadTransaction(LogReader, Protocol):
     def lifecycles(self) -> TaskLifecycles:
         """The lifecycles of tasks by id. Documents never change, so known ones are not read."""
 
-    def commits(self, after: int, limit: int, upto: int | None = None) -> Sequence[LoggedCommit]:
+    def commits(
+        self, after: int, limit: int, upto: int | None = None, max_bytes: int | None = None
+    ) -> Sequence[LoggedCommit]:
         """The commits with the first `limit` events after a position.
 
-        The first may begin at or before that position, and the last may end after `upto`.
+        The first may begin at or before that position, and the last may end after `upto`. With
+        `max_bytes`, no commit is read after those whose texts reach this size.
         """
 
     def version_of(self, stream: str) -> int:

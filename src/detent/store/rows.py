@@ -20,6 +20,8 @@ Row = tuple[Any, ...]
 
 #: A position after every event.
 END_OF_LOG = (1 << 63) - 1
+#: More bytes than any log has.
+ANY_SIZE = 1 << 60
 
 
 class Question(NamedTuple):

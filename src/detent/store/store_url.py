@@ -18,10 +18,7 @@ def open_store(url: str | Path, clock: TimeSource | None = None) -> Store:
         return MemoryStore(clock)
     if is_postgres(text):
         return _postgres(text, clock)
-    scheme = _split(text).scheme if "://" in text else ""
-    if scheme in ("", "sqlite"):
-        return _sqlite(text, clock)
-    raise _misconfigured(f"{scheme}:// is not a supported store")
+    return _sqlite(text, clock)
 
 
 def is_postgres(url: str) -> bool:
@@ -31,7 +28,16 @@ def is_postgres(url: str) -> bool:
 
 def sqlite_path(url: str) -> Path:
     """The file of a path or a SQLite URL."""
-    text = unquote(_split(url).path) if "://" in url else url
+    text = url
+    if "://" in url:
+        parts = _split(url)
+        if parts.scheme != "sqlite":
+            raise _misconfigured(f"{parts.scheme}:// is not a supported store")
+        if parts.netloc or len(parts.path) < 2:
+            raise _misconfigured(
+                f"{url} has no path. A SQLite URL is written as sqlite:///var/lib/detent.db"
+            )
+        text = unquote(parts.path)
     try:
         return Path(text).expanduser().absolute()
     except (RuntimeError, ValueError) as error:  # an unknown user's home, or a null byte
@@ -48,15 +54,9 @@ def _split(url: str) -> SplitResult:
 def _sqlite(text: str, clock: TimeSource | None) -> Store:
     from detent.store.sqlite import SqliteStore
 
-    local = False
-    if "://" in text:
-        parts = _split(text)
-        if parts.netloc or len(parts.path) < 2:
-            raise _misconfigured(
-                f"{text} has no path. A SQLite URL is written as sqlite:///var/lib/detent.db"
-            )
-        local = parse_qs(parts.query).get("local") == ["yes"]
-    return SqliteStore(sqlite_path(text), clock, local=local)
+    path = sqlite_path(text)
+    local = "://" in text and parse_qs(_split(text).query).get("local") == ["yes"]
+    return SqliteStore(path, clock, local=local)
 
 
 def _postgres(url: str, clock: TimeSource | None) -> Store:

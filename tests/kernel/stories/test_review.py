@@ -3,9 +3,10 @@
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel import events as e
 from detent.kernel.entities import ASSIGNED_TO
 from detent.kernel.priority import Priority, rank
-from tests.kernel.stories.world import WORKER, Story, running
+from tests.kernel.stories.world import DAY, SECOND, WORKER, Story, running
 
 AGENT = c.Actor("agent", root_id="T")
 
@@ -186,6 +187,24 @@ def test_a_new_priority_reaches_the_job_in_the_queue() -> None:
     assert s.facts() == ["task_edited", "job_reprioritised"]
     assert (s.task().priority, s.job().priority) == ("P0", "P0")
     assert s.job().rank == rank(Priority.P0, s.job().created_at)
+
+
+def test_a_new_priority_of_a_delayed_job_is_ranked_from_its_start() -> None:
+    s = Story()
+    start = s.now + DAY
+    s.submit("board", not_before=start)
+    s.do(c.EditTask("T", {"priority": "P1"}))
+    assert s.job().rank == rank(Priority.P1, start)
+    s.later(2 * DAY / SECOND)
+    s.do(c.EditTask("T", {"priority": "P3"}))
+    assert s.job().rank == rank(Priority.P3, start)
+
+
+def test_an_event_of_an_earlier_version_ranks_a_delayed_job_from_its_creation() -> None:
+    s = Story()
+    s.submit("board", not_before=s.now + DAY)
+    s.happened(s.job_id(), (e.JobReprioritised("P1"), None))
+    assert s.job().rank == rank(Priority.P1, s.job().created_at)
 
 
 def test_a_new_priority_does_not_reach_a_job_that_has_ended() -> None:

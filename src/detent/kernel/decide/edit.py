@@ -11,7 +11,7 @@ from detent.kernel.budget_reservation import used_up
 from detent.kernel.decide.guards import not_its_own, seen
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.draft import Draft
-from detent.kernel.entities import ASSIGNED_TO, Job, Task
+from detent.kernel.entities import ASSIGNED_TO, NOT_BEFORE, Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended, is_blocked
 from detent.kernel.priority import priority_from
 from detent.kernel.task_lifecycle import Phase
@@ -48,7 +48,8 @@ def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
     if "priority" in changes and job is not None and job.state not in ENDED_JOB:
-        draft.emit(job.id, e.JobReprioritised(changes["priority"]))
+        start = job.options.get(NOT_BEFORE, 0)
+        draft.emit(job.id, e.JobReprioritised(changes["priority"], start))
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:

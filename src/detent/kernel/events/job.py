@@ -110,6 +110,9 @@ class JobReprioritised(Event):
     """The priority of its task was changed, which changes its rank in the queue."""
 
     priority: str
+    #: The start of a delayed job, from which its rank is counted. 0 in events of versions that
+    #: counted it from the creation of the job.
+    not_before: int = 0
 
 
 @event("job")

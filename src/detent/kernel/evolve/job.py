@@ -163,7 +163,8 @@ def _job_cancel_requested(job: Job, event: e.JobCancelRequested, at: int, state:
 
 @on(e.JobReprioritised)
 def _job_reprioritised(job: Job, event: e.JobReprioritised, at: int, state: str) -> Job:
-    return job._replace(priority=event.priority, rank=rank(event.priority, job.created_at))
+    start = max(job.created_at, event.not_before)
+    return job._replace(priority=event.priority, rank=rank(event.priority, start))
 
 
 @on(e.PlanGenerated)

@@ -65,7 +65,14 @@ class MemoryReader:
         shown = log[bisect_right(log, after, key=_position) : end]
         return [each for each in shown if stream is None or each.stream == stream][:limit]
 
-    def commits(self, after: int, limit: int, upto: int | None = None) -> Sequence[LoggedCommit]:
+    def commits(
+        self,
+        after: int,
+        limit: int,
+        upto: int | None = None,
+        max_bytes: int | None = None,  # noqa: ARG002
+    ) -> Sequence[LoggedCommit]:
+        """The events are in memory, so that more bytes cost nothing."""
         return [LoggedCommit.of([event]) for event in self.events(after, limit, upto=upto)]
 
     def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from detent.errors import Broken, DetentError, Invalid, Misconfigured, Refused, Unavailable
+from detent.errors import Broken, DetentError, Invalid, Misconfigured, Refused, StoreUnavailable
 from detent.store.postgres.connection import Failed
 
 RETRY_AFTER_S = 1
@@ -88,9 +88,11 @@ def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
     return _permanent(error, sqlstate, where)
 
 
-def _temporary(message: str, error: Exception, where: str, hint: str | None = None) -> Unavailable:
+def _temporary(
+    message: str, error: Exception, where: str, hint: str | None = None
+) -> StoreUnavailable:
     text = f"{where}: {message} ({_one_line(error)})"
-    return Unavailable(text, retry_after_s=RETRY_AFTER_S, hint=hint)
+    return StoreUnavailable(text, retry_after_s=RETRY_AFTER_S, hint=hint)
 
 
 def _permanent(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:
@@ -113,7 +115,7 @@ def _permanent(error: psycopg.Error | Failed, sqlstate: str, where: str) -> Dete
         return Misconfigured(
             f"{where}: the database role of detent lacks a privilege: {_one_line(error)}.",
             setting="store",
-            hint="Run sql/roles.sql of detent's PostgreSQL store as the owner of the tables.",
+            hint="As the owner of the tables, execute what `detent db sql --role ROLE` prints.",
         )
     return Broken(f"{where}: {_one_line(error)}")
 

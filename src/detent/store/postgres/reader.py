@@ -16,7 +16,7 @@ from detent.store.logged_commit import LoggedCommit
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
 from detent.store.read_caches import ReadCaches
-from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
+from detent.store.rows import ANY_SIZE, END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
 from detent.store.table_names import LAST, TABLES
 from detent.store.types import (
@@ -201,10 +201,13 @@ class PostgresReader:
             found += commit.between(after, end)
         return found[:limit]
 
-    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
+    def commits(
+        self, after: int, limit: int, upto: int | None = None, max_bytes: int | None = None
+    ) -> list[LoggedCommit]:
         self._feed()
-        end = END_OF_LOG if upto is None else upto
-        query = READY["commits_after"](after=after, upto=end, limit=min(limit, MAX_LIMIT))
+        end, size = END_OF_LOG if upto is None else upto, max_bytes or ANY_SIZE
+        most = min(limit, MAX_LIMIT)
+        query = READY["commits_after"](after=after, upto=end, limit=most, bytes=size)
         found = [self._caches.commits.commit(*row) for row in self._ask(query)]
         return [commit for commit in found if commit.last > after]
 

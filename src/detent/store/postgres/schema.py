@@ -124,7 +124,8 @@ def _migrating(connection: psycopg.Connection, where: str) -> Iterator[None]:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
             setting="store",
-            hint="Open it once as the owner of its tables, then run sql/roles.sql.",
+            hint="Run `detent db upgrade` as the owner of its tables, then execute what "
+            "`detent db sql --role ROLE` prints.",
         ) from None
 
 

@@ -98,6 +98,10 @@ class BucketBlobs:
                 gone.pop(digest, None)
         return [gone[digest] for digest in sorted(gone)]
 
+    def remove_incomplete(self, before: int, *, dry_run: bool = False) -> list[int]:
+        """An object is stored in one request."""
+        return self._earlier.remove_incomplete(before, dry_run=dry_run)
+
     def _objects(self, digest: str) -> list[Stored]:
         """The objects of a blob, the newest last; there are several while it is stored again."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):

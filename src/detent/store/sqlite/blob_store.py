@@ -1,14 +1,15 @@
 """Blobs beside a SQLite database: a directory with one file for each, `blobs/ab/cdef…`.
 
 A file is written beside its place, synced, and renamed: what has a name is whole. Its time of
-change is when it was last put, by the store's clock.
+change is when it was last put, by the store's clock. A killed process leaves the file that it was
+writing, which retention deletes.
 """
 
 import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,8 @@ from detent.store.blobs import CHUNK_BYTES, Blob, chunks, no_blob
 from detent.store.sqlite.checks import sync_directory
 
 LOCK = ".lock"
+#: The start and the end of the name of a file that is being written.
+DRAFT = (".", ".part")
 
 
 class DirectoryBlobs:
@@ -31,7 +34,7 @@ class DirectoryBlobs:
         file.seek(0)
         try:
             self.directory.mkdir(mode=0o700, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(".part", ".", self.directory)
+            descriptor, name = tempfile.mkstemp(DRAFT[1], DRAFT[0], self.directory)
             draft = Path(name)
             try:
                 blob = self._write(descriptor, file)
@@ -99,9 +102,20 @@ class DirectoryBlobs:
                         gone.append(Blob(digest, size))
         return gone
 
+    def remove_incomplete(self, before: int, *, dry_run: bool = False) -> list[int]:
+        gone = []
+        for draft in self.directory.glob("*".join(DRAFT)):
+            with suppress(FileNotFoundError):  # it was completed meanwhile
+                size = draft.stat(follow_symlinks=False).st_size
+                if _changed_before(draft, before):
+                    if not dry_run:
+                        draft.unlink()
+                    gone.append(size)
+        return gone
+
     def _put_before(self, digest: str, before: int) -> bool:
         try:
-            return self._path(digest).stat().st_mtime_ns // 1_000 < before
+            return _changed_before(self._path(digest), before)
         except FileNotFoundError:
             return False
 
@@ -127,6 +141,10 @@ class DirectoryBlobs:
             yield
         finally:
             os.close(descriptor)
+
+
+def _changed_before(path: Path, before: int) -> bool:
+    return path.stat(follow_symlinks=False).st_mtime_ns // 1_000 < before
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

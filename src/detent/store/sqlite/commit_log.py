@@ -12,7 +12,7 @@ from typing import Any
 from detent.errors import Refused
 from detent.store import commit_body
 from detent.store.logged_commit import LoggedCommit, RecentCommits
-from detent.store.rows import END_OF_LOG
+from detent.store.rows import ANY_SIZE, END_OF_LOG
 from detent.store.sqlite.connection import Connection, array, numbers
 from detent.store.statements import load
 from detent.store.types import LoggedEvent, NewEvent
@@ -21,7 +21,7 @@ SQL = load("detent.store.sql", "detent.store.sqlite.sql")
 
 #: The commits of a stream after this version are in `stream_commits`.
 INLINE_VERSIONS = 16
-#: How many commits are read together: at first, and at most.
+#: How many commits of a stream are read together: at first, and at most.
 FEWEST, MOST = 4, 64
 
 AFTER, BY_ID, STREAMS = SQL["commits_after"].text, SQL["commits"].text, SQL["streams"].text
@@ -39,7 +39,7 @@ class LogReader:
     """Reads events within a transaction."""
 
     def __init__(self, connection: Connection, recent: RecentCommits) -> None:
-        self._all = connection.all
+        self._all, self._each = connection.all, connection.each
         self._recent = recent
 
     def head(self) -> int:
@@ -59,26 +59,22 @@ class LogReader:
             found += commit.between(after, upto)
         return found[:limit]
 
-    def commits(self, after: int, limit: int, upto: int = END_OF_LOG) -> list[LoggedCommit]:
-        """The commits with the first events after a position."""
+    def commits(
+        self, after: int, limit: int, upto: int = END_OF_LOG, max_bytes: int = ANY_SIZE
+    ) -> list[LoggedCommit]:
+        """The commits with the first events after a position, until they reach `max_bytes`."""
         found: list[LoggedCommit] = []
-        size, count = FEWEST, 0
-        while count < limit:
-            # One more than needed: the first may end before the position.
-            most = min(size, limit + 1)
-            rows = self._all(AFTER, (after, upto, most))
-            for commit_id, at, events, body in rows:
-                commit = self._recent.commit(commit_id, at, events, body, zlib.decompress)
-                if commit.last <= after:
-                    continue
-                found.append(commit)
-                count += commit.last - max(after, commit.first - 1)
-                if count >= limit:
-                    return found
-            if len(rows) < most:
+        count = 0
+        # One more than needed: the first may end before the position.
+        for commit_id, at, events, body in self._each(AFTER, (after, upto, limit + 1)):
+            commit = self._recent.commit(commit_id, at, events, body, zlib.decompress)
+            if commit.last <= after:
+                continue
+            found.append(commit)
+            count += commit.last - max(after, commit.first - 1)
+            max_bytes -= commit.text_size
+            if count >= limit or max_bytes <= 0:
                 break
-            after = max(after, rows[-1][0] + rows[-1][2] - 1)
-            size = min(size * 4, MOST)
         return found
 
     def stream(

@@ -10,7 +10,7 @@ import re
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -59,7 +59,8 @@ def _lock_request(kind: int) -> bytes:
 
 BECOME_NEXT, NO_LONGER_NEXT = _lock_request(fcntl.F_WRLCK), _lock_request(fcntl.F_UNLCK)
 
-Rows = list[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Rows = list[Row]
 Identity = tuple[int, int]
 
 
@@ -84,7 +85,7 @@ def insert_of_several(text: str) -> str | None:
 
 
 class Connection:
-    """A connection whose statements are always read to their end.
+    """A connection whose statements are read to their end, except for queries by `each`.
 
     SQLite executes a statement that returns rows only while they are read, so a partly read result
     would be a partly executed write.
@@ -113,6 +114,14 @@ class Connection:
         """Execute a statement and return all its rows."""
         rows: Rows = self._execute(text, values).fetchall()
         return rows
+
+    def each(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of a query, which are read one by one: the caller may stop."""
+        cursor = self._execute(text, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
 
     def many(self, text: str, rows: Sequence[Sequence[Any]]) -> Rows:
         """Execute a statement once for each row of values; returns the rows of all executions."""

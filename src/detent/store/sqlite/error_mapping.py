@@ -2,7 +2,7 @@
 
 import apsw
 
-from detent.errors import Broken, DetentError, Refused, Unavailable
+from detent.errors import Broken, DetentError, Refused, StoreUnavailable
 
 #: Temporary faults, with a message for each. The transaction is rolled back and the connection is
 #: opened again.
@@ -31,7 +31,7 @@ def explained(error: apsw.Error, where: str) -> DetentError:
     """The exception to raise instead of SQLite's."""
     for kind, message in TEMPORARY:
         if isinstance(error, kind):
-            return Unavailable(f"{where}: {message} ({error})", retry_after_s=RETRY_AFTER_S)
+            return StoreUnavailable(f"{where}: {message} ({error})", retry_after_s=RETRY_AFTER_S)
     if isinstance(error, apsw.ConstraintError):
         for column, (code, message) in DUPLICATES.items():
             if column in str(error):

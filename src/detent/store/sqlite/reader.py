@@ -12,7 +12,7 @@ from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.logged_commit import LoggedCommit
 from detent.store.read_caches import ReadCaches
-from detent.store.rows import END_OF_LOG, job_of_run, read_plan, reader, resource_from
+from detent.store.rows import ANY_SIZE, END_OF_LOG, job_of_run, read_plan, reader, resource_from
 from detent.store.sqlite.commit_log import SQL, LogReader
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables
@@ -168,8 +168,11 @@ class SqliteReader:
             return self._log.events(after, limit, end)
         return self._log.stream(stream, after, limit, end)
 
-    def commits(self, after: int, limit: int, upto: int | None = None) -> list[LoggedCommit]:
-        return self._log.commits(after, limit, END_OF_LOG if upto is None else upto)
+    def commits(
+        self, after: int, limit: int, upto: int | None = None, max_bytes: int | None = None
+    ) -> list[LoggedCommit]:
+        end = END_OF_LOG if upto is None else upto
+        return self._log.commits(after, limit, end, max_bytes or ANY_SIZE)
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}

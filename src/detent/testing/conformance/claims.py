@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from detent.engine import Claimed, Engine
 from detent.kernel import commands as c
-from detent.kernel.priority import OFFSETS_US, Priority
+from detent.kernel.priority import HOUR_US, OFFSETS_US, Priority
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     claim,
@@ -90,6 +90,19 @@ def a_new_priority_moves_work_in_the_queue(case: Case) -> None:
     do(case.engine, c.EditTask(third, {"priority": "P0"}))
     do(case.engine, c.EditTask(first, {"priority": "P3"}))
     assert [claim_one(case.engine).job.task_id for _ in range(3)] == [third, second, first]
+
+
+@check
+def a_new_priority_of_delayed_work_is_ranked_from_its_start(case: Case) -> None:
+    """It does not pass work that was submitted before that time, with the same priority."""
+    later = case.clock() + HOUR_US
+    delayed = submit_task(case.engine, priority="P1", not_before=later)
+    do(case.engine, c.EditTask(delayed, {"priority": "P2"}))
+    case.clock.advance(us=HOUR_US // 2)
+    assert claim(case.engine) == []
+    earlier = submit_task(case.engine)
+    case.clock.advance(us=HOUR_US // 2)
+    assert [claim_one(case.engine).job.task_id for _ in range(2)] == [earlier, delayed]
 
 
 @check

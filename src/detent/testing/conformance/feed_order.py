@@ -116,3 +116,13 @@ def an_empty_log_has_no_head(case: Case) -> None:
     with case.store.read() as view:
         assert (view.head(), list(view.events(0, 10))) == (0, [])
     assert case.store.wait(0, 0.001) is False
+
+
+@check
+def a_position_can_be_larger_than_32_bits(case: Case) -> None:
+    submit_job(case.engine)
+    with case.store.read() as view:
+        for after in (1 << 31, 1 << 40):
+            assert list(view.events(after, 10)) == []
+            assert list(view.events(after, 10, stream="j")) == []
+            assert list(view.events(0, 10, upto=after)) == list(view.events(0, 10))

@@ -41,27 +41,37 @@ CROSS JOIN LATERAL (
     SELECT events FROM commits WHERE commits.id = place.commit_id OFFSET 0
 ) AS commits;
 
--- The commits with positions after one, beginning with the one that may contain the next position.
+-- The commits with positions after one, beginning with the one that may contain the next position, until their texts
+-- reach a number of bytes.
 -- name: commits_after
-SELECT place.first_position, commits.at, commits.events, commits.body
+SELECT first_position, at, events, body
 FROM (
-    SELECT first_position, commit_id FROM commit_positions
-    WHERE first_position >= coalesce((
-            SELECT first_position FROM commit_positions WHERE first_position <= :after + 1
-            ORDER BY first_position DESC LIMIT 1
-        ), 0)
-        AND first_position < greatest(:after, coalesce((
-            SELECT first_position FROM commit_positions WHERE first_position > :after
-            ORDER BY first_position LIMIT 1
-        ), 0)) + :limit
-        AND first_position <= :upto
-    ORDER BY first_position
-    OFFSET 0
-) AS place
-CROSS JOIN LATERAL (
-    SELECT at, events, body FROM commits WHERE commits.id = place.commit_id OFFSET 0
-) AS commits
-ORDER BY place.first_position;
+    SELECT
+        place.first_position, commits.at, commits.events, commits.body,
+        coalesce(sum(commits.size) FILTER (WHERE place.first_position + commits.events > :after::bigint + 1) OVER (
+            ORDER BY place.first_position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), 0) AS bytes_before
+    FROM (
+        SELECT first_position, commit_id FROM commit_positions
+        WHERE first_position >= coalesce((
+                SELECT first_position FROM commit_positions WHERE first_position <= :after::bigint + 1
+                ORDER BY first_position DESC LIMIT 1
+            ), 0)
+            AND first_position < greatest(:after, coalesce((
+                SELECT first_position FROM commit_positions WHERE first_position > :after
+                ORDER BY first_position LIMIT 1
+            ), 0)) + :limit
+            AND first_position <= :upto
+        ORDER BY first_position
+        OFFSET 0
+    ) AS place
+    CROSS JOIN LATERAL (
+        SELECT at, events, body, octet_length(body) AS size
+        FROM commits WHERE commits.id = place.commit_id OFFSET 0
+    ) AS commits
+) AS found
+WHERE bytes_before < :bytes
+ORDER BY first_position;
 
 -- Commits without a position come last.
 -- name: commits_of_stream

@@ -1,7 +1,7 @@
 -- The rights of the role that detent runs as. The owner of the tables grants them once, after the first start or an
 -- upgrade of the schema:
 --
---     psql --set=role=detent --file=roles.sql postgresql://owner@host/database
+--     detent db sql --role detent | psql postgresql://owner@host/database
 --
 -- That role reads and writes rows and appends to the log. It can neither change nor remove commits, their positions
 -- and chain blocks: the function blank_events replaces the data of deleted tasks and jobs by digests, and the function
