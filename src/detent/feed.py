@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from detent.errors import DetentError
+from detent.store.log_walk import next_events
 from detent.store.port import Store
 from detent.store.stale_reads import read_stale
 from detent.store.types import LoggedEvent
@@ -33,12 +34,12 @@ def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
     """
     if store.replica is None:
         with store.read() as view:
-            return view.events(after, limit)
+            return next_events(view, after, limit)
     end = store.replica.acknowledged()
     if end <= after:
         return []
     with read_stale(store, end) as view:
-        return view.events(after, limit, upto=end)
+        return next_events(view, after, limit, end)
 
 
 def head(store: Store) -> int:

@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection
 from detent.gateway import feed_hub, feed_routes
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
+from detent.store import log_walk
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 from tests.gateway.readers import (
     Message,
@@ -90,6 +91,26 @@ def test_more_than_one_batch_of_history(gateway: Installation, owner: httpx2.Cli
     owner.post("/api/bulk", json=[{"intent": "runQA"}] * 2_500)
     with socket_to(gateway, "?cursor=0") as connection:
         assert positions(read_to(connection, gateway.head())) == gateway.log()
+
+
+def test_batches_that_are_cut_by_their_bytes(
+    gateway: Installation, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_walk, "PAGE_BYTES", 1)
+    submit(owner, 3, run=True)
+    log = gateway.log()
+    with socket_to(gateway, "?cursor=0") as connection:
+        assert positions(read_to(connection, log[-1])) == log
+    with socket_to(gateway, "?cursor=0&follow=false") as connection:
+        assert positions(until_closed(connection)) == log
+    listed: list[int] = []
+    while batch := owner.get("/api/log", params={"after": listed[-1] if listed else 0}).json():
+        if not batch["events"]:
+            break
+        assert batch["cursor"] == batch["events"][-1]["position"]
+        assert len(batch["events"]) == 1
+        listed.append(batch["cursor"])
+    assert listed == log
 
 
 def test_readers_that_join_while_others_write_see_the_logs_own_order(

@@ -1,8 +1,12 @@
 """The way of a task through HTTP: added, worked on, asked about, judged."""
 
+from typing import NoReturn
+
 import httpx2
 import pytest
 
+from detent.errors import DetentError, Misconfigured, StoreUnavailable, Unavailable
+from detent.gateway import application
 from detent.operations.registry import Scope
 from tests.gateway.installation import Installation
 
@@ -137,6 +141,46 @@ def test_health_and_ready_are_open_and_say_one_word(gateway: Installation) -> No
     assert (health.status_code, set(health.json())) == (200, {"status"})
     assert health.json()["status"] in ("ok", "degraded", "unhealthy")
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+
+
+def test_ready_does_not_show_the_error_of_the_store(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> NoReturn:
+        raise Unavailable("no route to 10.0.0.7", retry_after_s=5)
+
+    monkeypatch.setattr(gateway.core.store, "write", refuse)
+    monkeypatch.setattr(application, "CHECK_S", 0.0)
+    response = gateway.client(None).get("/ready")
+    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
+    assert "10.0.0.7" not in response.text
+    assert "no route to 10.0.0.7" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (StoreUnavailable("no route to 10.0.0.7", retry_after_s=5), 503, "unavailable"),
+        (Misconfigured("10.0.0.7: a privilege", setting="store"), 500, "misconfigured"),
+    ],
+)
+def test_a_request_with_a_wrong_token_does_not_see_the_address_of_the_store(
+    gateway: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: DetentError,
+    status: int,
+    code: str,
+) -> None:
+    def refuse() -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(gateway.core.store, "read", refuse)
+    response = gateway.client("detent_wrong").get("/api/tasks")
+    assert (response.status_code, response.json()["code"]) == (status, code)
+    assert response.headers.get("Retry-After") == ("5" if status == 503 else None)
+    assert "10.0.0.7" not in response.text
+    assert "10.0.0.7" in caplog.text
 
 
 def test_the_reasons_of_the_health_need_authentication(owner: httpx2.Client) -> None:

@@ -21,7 +21,9 @@ from detent.integrations.webhooks import webhook_dispatcher
 from detent.integrations.webhooks.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from tests.integrations.hooks import PERSON, put, received_events, submit
+from detent.operations.webhooks import Webhook
+from detent.store.types import Delivery
+from tests.integrations.hooks import PERSON, listed, put, received_events, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
 from verification.notion.notion_server import Reply
@@ -261,7 +263,7 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
 ) -> None:
     put(core, receiver)
     submit(core, "t", queue=True)
-    monkeypatch.setattr(dispatcher, "_delivered", Failing(dispatcher._delivered, 2))
+    monkeypatch.setattr(dispatcher, "_record", Failing(dispatcher._record, 1))
     with pytest.raises(Unavailable):
         dispatcher.run_once()
     dispatcher.run_once()
@@ -271,4 +273,42 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
         "job_created t-j1",
     ]
     assert len({*receiver.ids}) == 3
-    assert len(receiver.ids) == 4
+    assert len(receiver.ids) == 6
+
+
+def test_deliveries_are_recorded_in_batches(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(core, receiver)
+    for number in range(2 * webhook_dispatcher.MAX_BATCH + 1):
+        submit(core, f"t{number}")
+    receiver.answers = [*[200] * (webhook_dispatcher.MAX_BATCH + 2), 500]
+    recorded: list[int] = []
+    record = dispatcher._record
+
+    def note(hook: Webhook, delivered: Sequence[Delivery], failure: Any) -> int:
+        recorded.append(len(delivered))
+        return record(hook, delivered, failure)
+
+    monkeypatch.setattr(dispatcher, "_record", note)
+    dispatcher.run_once()
+    assert recorded == [webhook_dispatcher.MAX_BATCH, 2]
+    found = listed(core)
+    assert (found["delivered"], found["pending"]) == (
+        webhook_dispatcher.MAX_BATCH + 2,
+        webhook_dispatcher.MAX_BATCH - 1,
+    )
+    assert found["error"].startswith("status 500")
+
+
+def test_a_slow_receiver_does_not_delay_the_record(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_dispatcher, "BATCH_S", 0.0)
+    put(core, receiver)
+    submit(core, "t1")
+    submit(core, "t2")
+    receiver.meanwhile = lambda: seen.append(listed(core)["delivered"])
+    seen: list[int] = []
+    dispatcher.run_once()
+    assert seen == [0, 1]

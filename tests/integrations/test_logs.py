@@ -274,6 +274,14 @@ FORMS = {
     "postgres://ann:p\xe4ss@db/x": "postgres://[secret]@db/x",
     "http://localhost:8080/": "http://localhost:8080/",
     "detent_short": "detent_short",
+    "ghp_" + "aB3" * 12: "[secret]",
+    "github_pat_" + "11AB_cd" * 8: "[secret]",
+    "glpat-" + "x9Y-" * 5: "[secret]",
+    "sk-ant-api03-" + "a-B_" * 10: "[secret]",
+    "sk-proj-" + "abcd" * 12: "[secret]",
+    "xoxb-" + "12345-" * 4: "[secret]",
+    "AKIA" + "IOSFODNN7EXAMPLE": "[secret]",
+    "task-proj-one and ghp_fixture": "task-proj-one and ghp_fixture",
 }
 
 

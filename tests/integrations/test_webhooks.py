@@ -252,7 +252,7 @@ def test_a_crash_after_sending_sends_again_with_the_same_id(
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr(Dispatcher, "_delivered", die)
+        dying.setattr(Dispatcher, "_record", die)
         with pytest.raises(Killed):
             Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 1

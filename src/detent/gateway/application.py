@@ -3,6 +3,7 @@
 `make_app` builds it for a core; `Gateway` holds the parts that it needs while it runs.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from detent import views
-from detent.errors import DetentError, Forbidden, NotFound
+from detent.errors import DetentError, Forbidden, NotFound, Unavailable
 from detent.gateway import strict_json
 from detent.gateway.a2a_routes import A2aEndpoint, A2aMethods, a2a_routes
 from detent.gateway.auth import Tokens
@@ -51,6 +52,8 @@ from detent.operations import OPERATIONS, installation
 from detent.operations.context import Core
 from detent.operations.registry import Scope
 from detent.operations.stats import PROBE
+
+log = logging.getLogger("detent.gateway")
 
 #: `/health` and `/ready` check the installation at most this often.
 CHECK_S = 1.0
@@ -91,7 +94,7 @@ class Gateway:
         self.routes: list[BaseRoute] = []
         self._health = "ok"
         self._health_at = self._ready_at = float("-inf")
-        self._fault: DetentError | None = None
+        self._fault: str | None = None
 
     @asynccontextmanager
     async def running(self, _: ASGIApp) -> AsyncIterator[None]:
@@ -133,21 +136,27 @@ class Gateway:
             return "unhealthy"
 
     async def ready(self, _: Request, __: RequestContext) -> ASGIApp:
-        """Whether the store accepts writes, tried at most once a second."""
+        """Whether the store accepts writes, tried at most once a second. The reason is logged."""
         if time.monotonic() - self._ready_at > CHECK_S:
             self._ready_at = time.monotonic()
-            self._fault = await self.dispatcher.run_in_thread(self._try_to_write)
+            fault = await self.dispatcher.run_in_thread(self._try_to_write)
+            if fault is not None and fault != self._fault:
+                log.warning("/ready: the store does not accept writes: %s", fault)
+            self._fault = fault
         if self._fault is not None:
-            raise self._fault
+            raise Unavailable(
+                "The store does not accept writes. The log of the gateway has the reason.",
+                retry_after_s=1,
+            )
         return _json({"status": "ready"})
 
-    def _try_to_write(self) -> DetentError | None:
+    def _try_to_write(self) -> str | None:
         """Commit a small write; the error if it failed."""
         try:
             with self.core.store.write() as tx:
                 tx.put_rows("system_state", {PROBE: {"at": views.utc(tx.now())}})
         except DetentError as error:
-            return error
+            return str(error)
         return None
 
     async def metrics(self, _: Request, context: RequestContext) -> ASGIApp:

@@ -308,9 +308,12 @@ class FeedHub:
             reader.cursor = cursor
 
     async def _next_batch(self, reader: Reader, upto: int) -> tuple[Frame | None, int]:
-        """The frame of the next batch, None if nothing matches, and the cursor after the batch."""
+        """The frame of the next batch, None if nothing matches, and the cursor after the batch.
+
+        Also a batch that is not full may be followed by others: its size in bytes is limited.
+        """
         batch = await anyio.to_thread.run_sync(self._read, reader.cursor, upto)
-        cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
+        cursor = batch[-1].logged.position if batch else upto
         return frame(batch, reader.filter, reader.form, cursor), cursor
 
     def _read(self, after: int, upto: int) -> list[EventMessages]:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from detent.error_codes import CODES
-from detent.errors import DetentError, Invalid, Unavailable
+from detent.errors import DetentError, Invalid, Misconfigured, StoreUnavailable, Unavailable
 from detent.redaction import redact
 
 log = logging.getLogger("detent.gateway")
@@ -76,7 +76,23 @@ def answer(error: DetentError, request_id: str) -> Response:
 
 
 def explained(error: Exception, request_id: str) -> DetentError:
-    """The error that a client gets for an exception; an unexpected exception is logged."""
+    """The error that a client gets for an exception; an unexpected exception is logged.
+
+    A client, which may not have shown a valid token yet, does not see the address of the store.
+    """
+    if isinstance(error, StoreUnavailable):
+        log.warning("request %s: %s", request_id, error)
+        return Unavailable(
+            "The store is unavailable. The log of the gateway has the reason.",
+            retry_after_s=error.retry_after_s,
+        )
+    if isinstance(error, Misconfigured) and error.setting == "store":
+        log.error("request %s: %s", request_id, error)
+        return Misconfigured(
+            "The store is not configured correctly. The log of the gateway has the reason.",
+            setting="store",
+            hint="Run `detent doctor` on the machine of the gateway.",
+        )
     if isinstance(error, DetentError):
         return error
     log.error("request %s failed", request_id, exc_info=error)

@@ -6,12 +6,13 @@ only after its receiver has confirmed it, so it arrives at least once, always wi
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from detent import failpoints, views
 from detent.addresses import networks
@@ -36,6 +37,7 @@ from detent.operations.webhooks import (
     status_name,
     webhooks,
 )
+from detent.store.log_walk import next_events
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Delivery, LoggedEvent, Query
 
@@ -50,10 +52,22 @@ LONGEST_RETRY_AFTER_S = 86_400
 #: The maximum numbers of events read and deliveries sent for one webhook in one pass.
 MAX_EVENTS = 500
 MAX_SENT = 100
+#: Deliveries are recorded in batches: after a crash, at most one batch is sent again.
+MAX_BATCH, BATCH_S = 20, 1.0
 MAX_CONCURRENT = 8
 LONGEST_ERROR = 500
 PAUSE_S = 0.2
 GONE = 410
+
+
+class Failure(NamedTuple):
+    """A delivery that its receiver has not confirmed, and why."""
+
+    row: Delivery
+    error: str
+    retry_after_s: int = 0
+    #: Whether the receiver asked for no more deliveries.
+    gone: bool = False
 
 
 class Dispatcher:
@@ -134,25 +148,37 @@ class Dispatcher:
     # -- from the outbox to the receiver ---------------------------------------------------
 
     def send(self, hook: Webhook) -> int:
-        """Send the due deliveries in order. Those of a task wait for its earlier failed ones."""
+        """Send the due deliveries in order, and record them in batches."""
         with self.core.store.read() as view:
             rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
-        waiting: set[str] = set()
+        due = _due(rows, now)[:MAX_SENT]
         sent = 0
-        for row in rows:
-            if row.due_at == DEAD or row.stream in waiting:
-                continue
-            if row.due_at > now:
-                waiting.add(row.stream)
-                continue
-            if sent >= MAX_SENT or self.service.stopping.is_set() or not self._attempt(hook, row):
+        while sent < len(due) and not self.service.stopping.is_set():
+            delivered, failure = self._send_batch(hook, due[sent : sent + MAX_BATCH], now)
+            now = self._record(hook, delivered, failure)
+            sent += len(delivered)
+            if failure is not None:
                 break
-            sent += 1
         return sent
 
-    def _attempt(self, hook: Webhook, row: Delivery) -> bool:
-        with self.core.store.read() as view:
-            now = view.now()
+    def _send_batch(
+        self, hook: Webhook, rows: Sequence[Delivery], now: int
+    ) -> tuple[list[Delivery], Failure | None]:
+        """Send until a delivery fails or the time of a batch is over; returns what arrived."""
+        delivered: list[Delivery] = []
+        ends_s = time.monotonic() + BATCH_S
+        for row in rows:
+            failure = self._attempt(hook, row, now)
+            if failure is not None:
+                return delivered, failure
+            failpoints.hit("webhook.sent")
+            delivered.append(row)
+            if time.monotonic() > ends_s or self.service.stopping.is_set():
+                break
+        return delivered, None
+
+    def _attempt(self, hook: Webhook, row: Delivery, now: int) -> Failure | None:
+        """Send one delivery; returns why it failed, None if its receiver has confirmed it."""
         if hook.shape == SHAPE:
             text = notification(self.core, hook)
         else:
@@ -167,62 +193,34 @@ class Dispatcher:
         try:
             response = self.outgoing.post(hook.url, headers, text.encode())
         except Failed as error:
-            return self._failed(hook, row, str(error), now, 0)
+            return Failure(row, str(error))
         if 200 <= response.status < 300:
-            failpoints.hit("webhook.sent")
-            return self._delivered(hook, row)
+            return None
         retry_after_s = _retry_after_s(response, now)
-        return self._failed(
-            hook, row, _error_text(response), now, retry_after_s, response.status == GONE
-        )
+        return Failure(row, _error_text(response), retry_after_s, response.status == GONE)
 
-    def _delivered(self, hook: Webhook, row: Delivery) -> bool:
-        self._backoffs.pop(hook.name, None)
+    def _record(self, hook: Webhook, delivered: Sequence[Delivery], failure: Failure | None) -> int:
+        """Record a batch in one transaction; returns the time of the store."""
 
-        def write(tx: WriteTransaction) -> None:
+        def write(tx: WriteTransaction) -> int:
             status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
-            tx.delete_outbox([row.id])
-            count = status.get("delivered", 0) + 1
-            well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
-            _update_status(tx, hook, well)
+            if delivered:
+                tx.delete_outbox([row.id for row in delivered])
+                count = status.get("delivered", 0) + len(delivered)
+                status = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
+            if failure is not None:
+                status = {**status, **_record_failure(tx, hook, failure)}
+            _update_status(tx, hook, status)
+            return tx.now()
 
-        self.core.engine.transaction(write)
-        return True
-
-    def _failed(
-        self,
-        hook: Webhook,
-        row: Delivery,
-        error: str,
-        now: int,
-        retry_after_s: int,
-        gone: bool = False,
-    ) -> bool:
-        attempts = row.attempts + 1
-        failures = self._backoffs.get(hook.name, (0, 0))[0] + 1
-        rest_s = min(LONGEST_REST_S, 2 ** min(failures, 6))
-        self._backoffs[hook.name] = (failures, now + max(rest_s, retry_after_s) * SECOND_US)
-        failed = row._replace(
-            due_at=_next_time(attempts, now, retry_after_s),
-            attempts=attempts,
-            error=error[:LONGEST_ERROR],
-        )
-        if failed.due_at == DEAD:
-            log.warning("webhook %s: giving up a delivery: %s", hook.name, error)
-
-        def write(tx: WriteTransaction) -> None:
-            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
-            tx.update_outbox([failed])
-            _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
-            if failed.due_at == DEAD:
-                _trim_dead(tx, hook)
-            if gone and hook.task is not None:
-                remove_webhook(tx, hook)  # its creator can create it again
-            elif gone:
-                _pause(tx, hook)
-
-        self.core.engine.transaction(write)
-        return False
+        now = self.core.engine.transaction(write)
+        if delivered:
+            self._backoffs.pop(hook.name, None)
+        if failure is not None:
+            failures = self._backoffs.get(hook.name, (0, 0))[0] + 1
+            rest_s = max(min(LONGEST_REST_S, 2 ** min(failures, 6)), failure.retry_after_s)
+            self._backoffs[hook.name] = (failures, now + rest_s * SECOND_US)
+        return now
 
 
 # ---- writes ------------------------------------------------------------------------------------
@@ -234,13 +232,21 @@ def _fill(tx: WriteTransaction, hook: Webhook) -> int:
     if cursor is None or pending >= MAX_PENDING:
         return 0
     most = min(MAX_EVENTS, MAX_PENDING - pending)
-    batch = tx.events(cursor["position"], most, stream=hook.task)
+    batch = _next_events(tx, hook, cursor["position"], most)
     if not batch:
         return 0
     chosen = _deliveries(tx, hook, batch)
     tx.put_outbox(chosen)
     tx.put_rows("webhooks", {cursor_name(hook.name): {"position": batch[-1].position}})
     return len(chosen)
+
+
+def _next_events(
+    tx: WriteTransaction, hook: Webhook, after: int, most: int
+) -> Sequence[LoggedEvent]:
+    if hook.task is None:
+        return next_events(tx, after, most)
+    return tx.events(after, most, stream=hook.task)
 
 
 def _deliveries(
@@ -270,6 +276,25 @@ def _work(
     return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
 
 
+def _record_failure(tx: WriteTransaction, hook: Webhook, failure: Failure) -> dict[str, Any]:
+    """Schedule the retry of a delivery; returns what its webhook's status says about it."""
+    attempts, now = failure.row.attempts + 1, tx.now()
+    failed = failure.row._replace(
+        due_at=_next_time(attempts, now, failure.retry_after_s),
+        attempts=attempts,
+        error=failure.error[:LONGEST_ERROR],
+    )
+    tx.update_outbox([failed])
+    if failed.due_at == DEAD:
+        log.warning("webhook %s: giving up a delivery: %s", hook.name, failure.error)
+        _trim_dead(tx, hook)
+    if failure.gone and hook.task is not None:
+        remove_webhook(tx, hook)  # its creator can create it again
+    elif failure.gone:
+        _pause(tx, hook)
+    return {"failed_at": now, "error": failed.error}
+
+
 def _update_status(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
     """Update the delivery status, unless the webhook was deleted in the meantime."""
     if hook.name in tx.rows("webhooks"):
@@ -289,7 +314,21 @@ def _trim_dead(tx: WriteTransaction, hook: Webhook) -> None:
     tx.delete_outbox(dead[:-MAX_DEAD])
 
 
-# ---- retries -----------------------------------------------------------------------------------
+# ---- due deliveries and retries ------------------------------------------------------------------
+
+
+def _due(rows: Sequence[Delivery], now: int) -> list[Delivery]:
+    """The deliveries to send now. Those of a task wait for its earlier failed ones."""
+    waiting: set[str] = set()
+    found = []
+    for row in rows:
+        if row.due_at == DEAD or row.stream in waiting:
+            continue
+        if row.due_at > now:
+            waiting.add(row.stream)
+        else:
+            found.append(row)
+    return found
 
 
 def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
