@@ -57,14 +57,23 @@ def run_unittests() -> int:
 def report(project: str, argv: Sequence[str] | None, exit_code: int | None) -> str:
     """The text of the report; the exit code is None if there were no tests."""
     if exit_code is None:
-        decision = f"NOTHING TO TEST: there are no tests in {project}"
+        decision = f"NOTHING TO TEST: no tests were found in {project}"
     else:
         decision = "PASS" if exit_code == 0 else f"FAIL (exit code {exit_code})"
     command = "none" if argv is None else " ".join(argv)
     facts = [f"Decision: {decision}", f"Project: {project}", f"Command: {command}"]
     if exit_code is None:
+        if argv is not None and UNITTEST in argv:
+            facts.append(f"Without pytest: {_pytest_advice()}")
         facts.append(f"What to do: {_advice()}")
     return "# QA decision\n\n" + "".join(f"- {fact}\n" for fact in facts)
+
+
+def _pytest_advice() -> str:
+    return (
+        f"{sys.executable} has no pytest, so unittest has looked for tests. If these are tests "
+        "for pytest, install pytest there, or add a qa.sh that runs them."
+    )
 
 
 def _advice() -> str:

@@ -1,5 +1,6 @@
 """Agents as configured: `[agents.NAME]`, argv with places, prompts; slips are named by place."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from detent.app.handlers import AgentHandler
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import STARTER, agents_from, intents_from
 from detent.submission.prompt_template import fields_schema, fill_template
+from detent.worker.runners.agent.exit_status import end_of
+from detent.worker.runners.agent.output_parser import Reader
 from detent.worker.runners.agent.prompt import (
     LONGEST_ARGUMENT,
     as_argument,
@@ -78,6 +81,19 @@ def test_every_preset_can_be_used_as_it_is(name: str) -> None:
         ({"argv": ["a"], "ends": [{"class": "x"}]}, r"agents.x.ends\[0\].class must be one of"),
         ({"argv": ["a"], "ends": [{"when": {"x": 1}}]}, "agents.x.ends"),
         ({"argv": ["a"], "reset_pattern": "("}, "missing \\)"),
+        (
+            {"argv": ["a"], "reset_pattern": "limit"},
+            "agents.x.reset_pattern must be a pattern with",
+        ),
+        ({"argv": ["a"], "retry_pattern": 5}, "agents.x.retry_pattern must be a text"),
+        ({"argv": ["a"], "linger_s": "60"}, "agents.x.linger_s must be a number of seconds"),
+        ({"argv": ["a"], "longest_retry_s": True}, "agents.x.longest_retry_s must be a number"),
+        ({"argv": ["a"], "longest_silent_retry_s": -1}, "longest_silent_retry_s must be a number"),
+        ({"argv": ["a"], "model": 5}, "agents.x.model must be a text"),
+        ({"argv": ["a"], "max_turns": "2"}, "agents.x.max_turns must be a whole number"),
+        ({"argv": ["a"], "base": 5}, "agents.x.base must be a text"),
+        ({"argv": ["a"], "root_is_sandboxed": "yes"}, "root_is_sandboxed must be true or false"),
+        ({"argv": ["a"], "lines": [{"take": "text", "joined": 1}]}, "joined must be true or false"),
         ({"argv": ["a"], "environment": "HOME"}, "agents.x.environment must be a list"),
         ({"argv": ["a"], "variables": {"A": 1}}, "agents.x.variables.A must be a text"),
         ({"argv": ["a"], "secrets": {"A": "sk-1234"}}, "never the secret itself"),
@@ -87,6 +103,34 @@ def test_a_slip_is_named_by_its_place(table: dict[str, Any], text: str) -> None:
     with pytest.raises(Misconfigured, match=text) as raised:
         agent_from("x", {"x": table})
     assert "sk-1234" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"model": 5}, "intents.fix.model must be a text"),
+        ({"max_turns": 0}, "intents.fix.max_turns must be a whole number"),
+        ({"args": "--verbose"}, "intents.fix.args must be a list of texts"),
+    ],
+)
+def test_a_wrong_option_that_an_intent_overrides_is_refused(
+    options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(Invalid, match=text):
+        App().agent("fix", "claude", **options)
+
+
+@pytest.mark.parametrize(
+    ("stated", "reset_at"), [("1700000000", 1_700_000_000_000_000), ("3pm", None)]
+)
+def test_a_reset_that_is_not_a_unix_time_is_ignored(stated: str, reset_at: int | None) -> None:
+    ends = [{"when": {"text": "*limit*"}, "class": "rate_limit"}]
+    lines = [{"take": "text", "field": "text"}]
+    own = {"argv": ["a"], "reset_pattern": "resets (.+)", "ends": ends, "lines": lines}
+    reader = Reader(agent_from("x", {"x": own}))
+    reader.read(json.dumps({"text": f"limit reached, resets {stated}"}).encode())
+    end = end_of(reader.agent, reader, 1, resumed=False, now=0)
+    assert (end.kind, end.reset_at) == ("rate_limit", reset_at)
 
 
 def test_an_unknown_agent_names_the_known_ones() -> None:

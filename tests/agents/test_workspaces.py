@@ -93,6 +93,18 @@ def test_a_repository_that_no_setting_allows_is_refused(s: Scene, repo: Path) ->
     assert "which no setting allows" in run["error"]
 
 
+def test_work_without_a_repository_names_every_way_to_set_one(s: Scene) -> None:
+    s.script([])
+    s.intent(workspace="worktree")
+    s.submit()
+    with s.working():
+        s.rests("failed")
+    run = s.run()
+    assert run["error_class"] == "needs_user"
+    for each in ("payload.repo", "of the project", "in repos of the agent"):
+        assert each in run["error"]
+
+
 def test_a_project_has_its_repository(s: Scene, repo: Path) -> None:
     s.core.engine.transaction(lambda tx: tx.put_rows("projects", {"default": {"repo": str(repo)}}))
     s.script([{"write": {"new.txt": "n"}}])

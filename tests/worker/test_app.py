@@ -411,6 +411,16 @@ def test_an_unknown_intent_is_refused_with_the_known_ones() -> None:
         h.submit("play")
 
 
+def test_a_submission_without_a_required_argument_is_refused_also_without_annotations() -> None:
+    app = App()
+    resize = app.intent("resize")(lambda path, width=100: path)
+    Harness(app)
+    with pytest.raises(Invalid, match="missing a required argument: 'path'"):
+        resize.submit()
+    with pytest.raises(Invalid, match="missing a required argument: 'path'"):
+        app.submit("resize")
+
+
 def test_a_handle_says_what_became_of_the_work() -> None:
     app = App()
     app.intent("fail", retry={"retries": 0})(lambda: 1 / 0)

@@ -61,6 +61,8 @@ def test_each_ends_in_a_clear_state_and_the_worker_goes_on(
     assert silent.value.error_class == "timeout"
     for name in ("flood", "line"):
         assert LIMIT <= len(kept[name]) < LIMIT + 100
-        assert kept[name].endswith("[the output was cut here: it passed its limit]\n")
+        assert kept[name].endswith(
+            "[the output was cut here: it passed its limit, worker.output_limit]\n"
+        )
     assert kept["secrets"].startswith("[secret]\n[secret]")
     assert SECRET not in kept["secrets"] + events

@@ -1,7 +1,9 @@
 """Durable execution: what is recorded is not done again, waits outlive processes."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,46 @@ def test_the_first_pass_sees_a_result_as_every_later_pass_will() -> None:
     h.drain(advance=True)
     assert done(handle) == 12
     assert seen == [(Size(3, 4), [1, 2])] * 2
+
+
+@dataclass
+class Weight:
+    grams: int = 0
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+def test_steps_with_the_same_code_have_results_of_their_own_types() -> None:
+    app = App()
+
+    def made(kind: type) -> Callable[[], Any]:
+        def make() -> kind:  # type: ignore[valid-type]
+            return kind(*range(len(kind.__dataclass_fields__)))  # type: ignore[attr-defined, no-any-return]
+
+        return make
+
+    @app.intent("measure")
+    def measure(run: Run) -> list[str]:
+        size, weight = made(Size), made(Weight)
+        results = [
+            run.step("size", size),
+            run.step("weight", weight),
+            run.step("traced size", traced(size)),
+            run.step("traced weight", traced(weight)),
+            run.effect("effect", traced(size)),
+        ]
+        return [type(each).__name__ for each in results]
+
+    h = Harness(app)
+    handle = measure.submit()
+    h.drain()
+    assert handle.result() == ["Size", "Weight", "Size", "Weight", "Size"]
 
 
 def test_a_name_used_twice_in_one_pass_is_an_error_that_says_what_to_do() -> None:
@@ -383,7 +425,7 @@ def test_a_question_takes_its_default_when_its_time_is_over() -> None:
     assert done(handle) == "no"
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), 1e12, True])
+@pytest.mark.parametrize("seconds", [-1, float("nan"), 1e12, True, timedelta(days=1)])
 def test_a_sleep_that_makes_no_sense_is_refused(seconds: Any) -> None:
     app = App()
 

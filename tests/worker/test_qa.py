@@ -27,8 +27,8 @@ def python(request: pytest.FixtureRequest, installed: Installed) -> str:
     [
         ({"test_it.py": TEST.format(body="pass")}, "PASS", 0),
         ({"test_it.py": TEST.format(body="self.fail()")}, "FAIL (exit code 1)", 1),
-        ({"test_it.py": "x = 1\n"}, "NOTHING TO TEST: there are no tests in /", 5),
-        ({"notes.txt": "nothing"}, "NOTHING TO TEST: there are no tests in /", 5),
+        ({"test_it.py": "x = 1\n"}, "NOTHING TO TEST: no tests were found in /", 5),
+        ({"notes.txt": "nothing"}, "NOTHING TO TEST: no tests were found in /", 5),
         ({"qa.sh": "exit 5\n"}, "FAIL (exit code 5)", 5),
     ],
     ids=["passes", "fails", "empty", "unknown", "own"],
@@ -44,6 +44,23 @@ def test_what_is_decided(
     assert done.returncode == code
     assert f"- Decision: {decision}" in (tmp_path / "QA-DECISION.md").read_text()
     assert done.stdout.endswith((tmp_path / "QA-DECISION.md").read_text())
+
+
+def test_without_pytest_the_report_says_how_tests_for_it_are_run(
+    tmp_path: Path, python: str
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("def test_it():\n    assert True\n")
+    done = subprocess.run(
+        [python, "-m", "detent.qa"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    report = (tmp_path / "QA-DECISION.md").read_text()
+    if python == sys.executable:
+        assert (done.returncode, "- Decision: PASS" in report) == (0, True)
+    else:
+        assert done.returncode == 5
+        assert f"NOTHING TO TEST: no tests were found in {tmp_path}" in report
+        assert f"{python} has no pytest" in report
 
 
 def test_the_sample_project_has_tests_that_pass(tmp_path: Path, python: str) -> None:

@@ -233,9 +233,9 @@ def test_what_is_left_when_the_worker_stops_is_sent(tmp_path: Path) -> None:
     uploader = OutputUploader(store)
     uploader.start()
     files = RunFiles(tmp_path, "r", on_output=uploader.on_output)
-    files.write("last words")
+    files.write("last words\n")
     uploader.stop()
-    assert outputs.text() == b"last words"
+    assert outputs.text() == b"last words\n"
 
 
 def test_output_never_leaves_the_directory(tmp_path: Path) -> None:

@@ -145,6 +145,23 @@ def test_a_parent_that_handled_a_failed_subtask_does_not_wait_for_it(
     assert (row["state"], row["open_subtasks"], len(row["settled"])) == (ended, 0, 1)
 
 
+def test_a_subtask_with_a_payload_and_arguments_is_refused() -> None:
+    app = App()
+
+    @app.intent("add")
+    def add(a: int, b: int = 0) -> int:
+        return a + b
+
+    @app.intent("parent", retry={"retries": 0})
+    def parent(run: Run) -> None:
+        run.subtask(add, {"a": 1}, b=2)
+
+    h = Harness(app)
+    handle = parent.submit()
+    h.drain()
+    assert "a payload, and also the arguments b" in error_of(handle)
+
+
 def test_a_subtask_of_an_unknown_intent_is_refused_with_the_known_ones() -> None:
     app = App()
 

@@ -5,7 +5,7 @@ Errors name the key in the file. Pure: nothing is started, no file is opened.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detent.allowed_hosts import allowed_hosts
@@ -172,9 +172,7 @@ def _agent(name: str, given: object, where: str) -> Agent:
     return Agent(
         name,
         _argv(table.get("argv"), f"{where}.argv"),
-        args=_texts(table, "args", where),
-        model=table.get("model"),
-        max_turns=table.get("max_turns"),
+        **_overridable(table, where),
         environment=_texts(table, "environment", where),
         variables=table["variables"],
         secrets={
@@ -186,24 +184,55 @@ def _agent(name: str, given: object, where: str) -> Agent:
         cost_counts=_one_of(table, "cost_counts", COUNTS, where),
         lines=tuple(_line_rules(table.get("lines", ()), f"{where}.lines")),
         ends=tuple(_end_rules(table.get("ends", ()), f"{where}.ends")),
-        reset_pattern=_pattern(table, "reset_pattern"),
-        retry_pattern=_pattern(table, "retry_pattern"),
+        reset_pattern=_pattern(table, "reset_pattern", where, groups=1),
+        retry_pattern=_pattern(table, "retry_pattern", where),
         denials=_one_of(table, "denials", DENIALS, where),
         quota_bytes=None if quota is None else _number(quota, f"{where}.quota_mb") * 1_048_576,
         repos=_texts(table, "repos", where),
-        base=table.get("base"),
-        linger_s=table.get("linger_s", 60.0),
-        longest_retry_s=table.get("longest_retry_s", 10.0),
-        longest_silent_retry_s=table.get("longest_silent_retry_s", 30.0),
-        root_is_sandboxed=table.get("root_is_sandboxed") is True,
+        base=_text(table, "base", where),
+        linger_s=_seconds(table, "linger_s", where, 60.0),
+        longest_retry_s=_seconds(table, "longest_retry_s", where, 10.0),
+        longest_silent_retry_s=_seconds(table, "longest_silent_retry_s", where, 30.0),
+        root_is_sandboxed=document_fields.flag(
+            table.get("root_is_sandboxed", False), f"{where}.root_is_sandboxed"
+        ),
         protocol=_one_of(table, "protocol", PROTOCOLS, where),
-        mode=table.get("mode"),
+        mode=_text(table, "mode", where),
         permissions=_one_of(table, "permissions", PERMISSIONS, where),
-        permission_timeout_s=_seconds(table, "permission_timeout_s", where),
+        permission_timeout_s=_timeout_s(table, "permission_timeout_s", where),
     )
 
 
-def _seconds(table: Mapping[str, Any], key: str, where: str) -> float | None:
+def overridden(agent: Agent, own: Mapping[str, Any], where: str) -> Agent:
+    """The agent with the options that an intent overrides: its model, max_turns and args."""
+    given = {"model": agent.model, "max_turns": agent.max_turns, "args": agent.args, **own}
+    return replace(agent, **_overridable(given, where))
+
+
+def _overridable(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    turns = table.get("max_turns")
+    return {
+        "args": _texts(table, "args", where),
+        "model": _text(table, "model", where),
+        "max_turns": None if turns is None else _number(turns, f"{where}.max_turns"),
+    }
+
+
+def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
+    given = table.get(key)
+    if given is not None and not (isinstance(given, str) and given):
+        raise document_fields.wrong(f"{where}.{key}", "a text", given)
+    return given
+
+
+def _seconds(table: Mapping[str, Any], key: str, where: str, default: float) -> float:
+    given = table.get(key, default)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:
+        raise document_fields.wrong(f"{where}.{key}", "a number of seconds from 0", given)
+    return given
+
+
+def _timeout_s(table: Mapping[str, Any], key: str, where: str) -> float | None:
     given = table.get(key)
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if given is not None and not (number and given > 0):
@@ -211,8 +240,15 @@ def _seconds(table: Mapping[str, Any], key: str, where: str) -> float | None:
     return given
 
 
-def _pattern(table: Mapping[str, Any], key: str) -> re.Pattern[str] | None:
-    return None if table.get(key) is None else re.compile(table[key])
+def _pattern(
+    table: Mapping[str, Any], key: str, where: str, groups: int = 0
+) -> re.Pattern[str] | None:
+    given = _text(table, key, where)
+    pattern = None if given is None else re.compile(given)
+    if pattern is not None and pattern.groups < groups:
+        wanted = r"a pattern with a group for the time, as in limit reached\|(\d+)"
+        raise document_fields.wrong(f"{where}.{key}", wanted, given)
+    return pattern
 
 
 def _number(given: object, where: str) -> int:
@@ -328,7 +364,7 @@ def _line_rules(given: object, where: str) -> Iterator[LineRule]:
             _patterns(table.get("when", {}), f"{at}.when"),
             tuple(path.split(".")) if path else (),
             table.get("value", True if take == "end" else None),
-            table.get("joined") is True,
+            document_fields.flag(table.get("joined", False), f"{at}.joined"),
             having=_path(table.get("having")),
             lacking=_path(table.get("lacking")),
             counts=_one_of(table, "counts", COUNTS, at) if "counts" in table else None,

@@ -16,7 +16,7 @@ from detent.app.handle import Handle
 from detent.app.intent import Critic, Intent, Planner, plan_document
 from detent.app.intent_options import PLAN, declared_options, registered_already
 from detent.app.lifecycle_documents import Document, document_from, install_all
-from detent.app.prepared_submission import PreparedSubmission
+from detent.app.prepared_submission import PreparedSubmission, both_given
 from detent.app.ray_run import RayRun
 from detent.app.run_context import Run
 from detent.app.values import storable
@@ -137,8 +137,9 @@ class App:
     ) -> Intent[..., Any]:
         """Register an agent for an intent: a configured agent or a preset, and its prompt.
 
-        The prompt can contain `{title}`, `{payload}` and `{payload.field}`. Besides the options of
-        `intent`: `model`, `max_turns`, `args`, and the options of programs.
+        The prompt can contain `{title}`, `{payload}` and `{payload.field}`; a submission without
+        the field is refused. Besides the options of `intent`: `model`, `max_turns`, `args`, and the
+        options of programs.
         """
         given = {**options, "prompt": prompt}
         made = configured_intents.agent(name, agent, given, self.agents)
@@ -309,6 +310,8 @@ class App:
         kwargs: Mapping[str, Any],
     ) -> PreparedSubmission:
         """A submission with its payload as JSON; it is not submitted yet."""
+        if payload is not None and kwargs:
+            raise both_given(kwargs)
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None:
             given = payload if payload is not None else dict(kwargs) or None

@@ -134,9 +134,14 @@ class Parameters:
 
     # -- JSON Schema -------------------------------------------------------------
 
+    @property
+    def untyped(self) -> bool:
+        """Whether no parameter has an annotation."""
+        return all(each.annotation is Any for each in self.named)
+
     def schema(self) -> dict[str, Any] | None:
         """A JSON Schema of the payloads that the handler takes; None if it takes any payload."""
-        if all(each.annotation is Any for each in self.named):
+        if self.untyped:
             return None
         found, parts = msgspec.json.schema_components(
             [each.annotation for each in self.named],
@@ -191,18 +196,29 @@ def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:
         ) from None
 
 
-#: By code, not by function: a function inside a handler is another object in every pass.
-_RETURNS: dict[CodeType, Any] = {}
+#: The most return types that are kept: a handler can define new types in every execution.
+MAX_RETURN_TYPES = 1_000
+#: By what the type depends on, not by function: a function inside a handler is another object in
+#: every execution, and functions with the same decorator share the code of its wrapper.
+_RETURN_TYPES: dict[tuple[CodeType, str, Any], Any] = {}
 
 
 def returns_of(function: Callable[..., Any]) -> Any:
     """The return annotation of a function; Any if there is none, or JSON has no form for it."""
     code = getattr(function, "__code__", None)
-    if code is None or not function.__annotations__:
+    if code is None or "return" not in function.__annotations__:
         return Any
-    if code not in _RETURNS:
-        _RETURNS[code] = _return_type(function)
-    return _RETURNS[code]
+    key = (code, function.__module__, function.__annotations__["return"])
+    try:
+        known = _RETURN_TYPES.get(key)
+    except TypeError:  # the annotation has no hash
+        return _return_type(function)
+    if known is None:
+        known = _return_type(function)
+        if len(_RETURN_TYPES) >= MAX_RETURN_TYPES:
+            _RETURN_TYPES.clear()
+        _RETURN_TYPES[key] = known
+    return known
 
 
 def _return_type(function: Callable[..., Any]) -> Any:

@@ -57,6 +57,29 @@ class AsyncRun(RunInfo):
         """As Run.step. The function can be a coroutine function."""
         return await drive_async(self._journal.step(name, function, args, kwargs), self._client)
 
+    @overload
+    async def effect(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        policy: str = "idempotent",
+        reconcile: Callable[[str], Any] | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+    @overload
+    async def effect(
+        self,
+        key: str,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        policy: str = "idempotent",
+        reconcile: Callable[[str], Any] | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+
     async def effect(
         self,
         key: str,

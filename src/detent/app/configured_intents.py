@@ -1,10 +1,9 @@
 """Intents (task types) of a configuration file: `[intents.NAME]` with a command or an agent."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from detent.app.agent_config import agent_from, check_reference
+from detent.app.agent_config import agent_from, check_reference, overridden
 from detent.app.handlers import AgentHandler, CommandHandler, checked_argv
 from detent.app.intent_options import OPTION_NAMES, PLAN, declared_options, registered_already
 from detent.app.program_options import (
@@ -57,7 +56,7 @@ def command(argv: Any, options: Table) -> Configured:
 def agent(name: str, agent: str, options: Table, agents: Mapping[str, Table]) -> Configured:
     """An agent with its prompt, the overridden options of the agent, and those of every intent."""
     own, rest = _split(options, AGENT_OPTIONS)
-    found = dataclasses.replace(agent_from(agent, agents), **own)
+    found = overridden(agent_from(agent, agents), own, f"intents.{name}")
     program, rest = _program(rest)
     template, rest = _split(rest, ("prompt",))
     prompt = check_template(template.get("prompt", DEFAULT_PROMPT), f"intents.{name}.prompt")

@@ -71,22 +71,32 @@ class Handle(Generic[R]):
 
         Raises JobFailed if the job failed or was cancelled, TimeoutError after `timeout` seconds.
         """
-        until_s = None if timeout is None else time.monotonic() + timeout
-        store = self._engine.store
-        while True:
-            with store.read() as view:
-                head = view.head()
-            job = self.job()
-            if job.state in ENDED_JOB:
-                return self._result_of(job)
-            left_s = POLL_S if until_s is None else min(POLL_S, until_s - time.monotonic())
-            if left_s <= 0:
-                raise TimeoutError(f"job {job.id} is {job.state} after {timeout} s")
-            store.wait(head, left_s)
+        until_s = _until_s(timeout)
+        while (job := self._ended(timeout, until_s)) is None:
+            pass
+        return self._result_of(job)
 
     async def aresult(self, timeout: float | None = None) -> R:
         """As `result`, for coroutines."""
-        return await asyncio.to_thread(self.result, timeout)
+        until_s = _until_s(timeout)
+        # Short waits: a thread cannot be cancelled, and the event loop waits for it at its end.
+        while (job := await asyncio.to_thread(self._ended, timeout, until_s)) is None:
+            pass
+        return self._result_of(job)
+
+    def _ended(self, timeout: float | None, until_s: float | None) -> Job | None:
+        """The job if it has ended; else None, after a change of the store or a short wait."""
+        store = self._engine.store
+        with store.read() as view:
+            head = view.head()
+        job = self.job()
+        if job.state in ENDED_JOB:
+            return job
+        left_s = POLL_S if until_s is None else min(POLL_S, until_s - time.monotonic())
+        if left_s <= 0:
+            raise TimeoutError(f"job {job.id} is {job.state} after {timeout} s")
+        store.wait(head, left_s)
+        return None
 
     def _result_of(self, job: Job) -> R:
         if job.state != "completed":
@@ -150,3 +160,7 @@ class Handle(Generic[R]):
 
     def _do(self, command: c.Command) -> Any:
         return self._engine.do(command, self._actor)
+
+
+def _until_s(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout

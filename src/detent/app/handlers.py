@@ -14,6 +14,8 @@ from detent.app.arguments import Parameters
 from detent.app.program_options import PLAIN, ProgramOptions
 from detent.app.ray_options import RayOptions
 from detent.errors import Invalid
+from detent.submission.prompt_template import PLACEHOLDER
+from detent.submission.schema import Schema
 
 #: An element of a command that is replaced by a field of the payload.
 PAYLOAD_FIELD = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
@@ -99,18 +101,33 @@ def argv_schema(argv: Sequence[str]) -> dict[str, Any] | None:
 
     The command can read more fields from its payload file.
     """
+    return _requiring([each[1:-1] for each in argv if PAYLOAD_FIELD.fullmatch(each)], ARGUMENT)
+
+
+def prompt_schema(template: str) -> dict[str, Any] | None:
+    """A JSON Schema of the payload fields that a prompt requires; None if it requires none.
+
+    A field can have any value, also null.
+    """
+    named = [found[1] for found in PLACEHOLDER.finditer(template)]
+    return _requiring([each for each in named if each.startswith("payload.")], {})
+
+
+def _requiring(paths: Sequence[str], value: Schema) -> dict[str, Any] | None:
+    """A schema that requires all paths, such as `payload.repo.url`, each with such a value."""
     fields: dict[str, Any] = {}
-    for each in argv:
-        if PAYLOAD_FIELD.fullmatch(each):
-            inner = fields
-            for name in each[1:-1].split(".")[1:]:
-                inner = inner.setdefault(name, {})
-    return _object_schema(fields) if fields else None
+    for path in paths:
+        inner = fields
+        for name in path.split(".")[1:]:
+            inner = inner.setdefault(name, {})
+    return _object_schema(fields, value) if fields else None
 
 
-def _object_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _object_schema(fields: Mapping[str, Any], value: Schema) -> dict[str, Any]:
     """The schema of an object that must have these fields, and what each of them must have."""
-    schemas = {name: _object_schema(inner) if inner else ARGUMENT for name, inner in fields.items()}
+    schemas = {
+        name: _object_schema(inner, value) if inner else value for name, inner in fields.items()
+    }
     return {
         "type": "object",
         "properties": schemas,

@@ -7,11 +7,13 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from detent.app.arguments import Parameters
 from detent.app.handle import Handle
 from detent.app.handlers import (
+    AgentHandler,
     CommandHandler,
     FunctionHandler,
     Handler,
     RayHandler,
     argv_schema,
+    prompt_schema,
 )
 from detent.app.intent_options import Declared
 from detent.app.prepared_submission import PreparedSubmission
@@ -143,9 +145,13 @@ class Intent(Generic[P, R]):
         """The payload of a submission: as given, or made from the arguments of the call."""
         if payload is not None:
             return payload
-        if self.parameters is None or not (args or kwargs):
+        if self.parameters is None:
             return dict(kwargs) or None
-        return self.parameters.encode(args, kwargs)
+        if args or kwargs:
+            return self.parameters.encode(args, kwargs)
+        if self.parameters.untyped:
+            self.parameters.encode((), {})  # there is no schema that finds a missing argument
+        return None
 
     @property
     def needs_plan(self) -> bool:
@@ -184,6 +190,8 @@ class Intent(Generic[P, R]):
         """A JSON Schema of the payloads that the handler accepts; None if it accepts any."""
         if isinstance(self.handler, CommandHandler):
             return argv_schema(self.handler.argv)
+        if isinstance(self.handler, AgentHandler):
+            return prompt_schema(self.handler.prompt)
         return None if self.parameters is None else self.parameters.schema()
 
     def _documented(self) -> str | None:

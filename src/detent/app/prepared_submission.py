@@ -1,7 +1,9 @@
 """A submission that an app has prepared: its intent and payload are checked, it is not sent yet."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
+
+from detent.errors import Invalid
 
 
 class PreparedSubmission(NamedTuple):
@@ -22,3 +24,12 @@ class PreparedSubmission(NamedTuple):
     def options(self) -> dict[str, Any]:
         """The options of the request."""
         return {} if self.plan is None else {"plan": self.plan}
+
+
+def both_given(arguments: Collection[str]) -> Invalid:
+    """The error about a payload beside arguments, of which one would be ignored."""
+    return Invalid(
+        f"a submission got a payload, and also the arguments {', '.join(arguments)}.",
+        field="payload",
+        hint="Give the whole payload, or all arguments by name.",
+    )

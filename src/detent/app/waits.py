@@ -96,7 +96,11 @@ def ask(
 
 
 def _microseconds(seconds: float) -> int:
-    if isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_WAIT_S:
+    try:
+        fits = not isinstance(seconds, bool) and 0 <= seconds <= LONGEST_WAIT_S
+    except TypeError:  # not a number, as timedelta(days=1) or "60"
+        fits = False
+    if not fits:
         raise Invalid(
             f"a wait must last from 0 to {LONGEST_WAIT_S} seconds, not {seconds!r}.",
             field="seconds",

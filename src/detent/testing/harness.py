@@ -9,9 +9,10 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from detent.app.app import App
 from detent.app.failures import Crash
@@ -40,6 +41,7 @@ MAX_ROUNDS = 10_000
 FAR = 1 << 62
 
 Hook = Callable[[str, c.Command], None]
+T = TypeVar("T")
 
 
 class HarnessEngineClient(EngineClient):
@@ -168,7 +170,7 @@ class Harness:
     def _execute_run(self, run: ActiveRun) -> c.Report | None:
         runner = run.runner
         if runner is not None and runner.asynchronous:
-            return asyncio.run(execute_async(run, self.client))
+            return _awaited(execute_async(run, self.client))
         return execute(run, self.client)
 
     def _report(self, report: c.Report | None) -> None:
@@ -257,3 +259,13 @@ class Harness:
         """The names of a job's events, in order."""
         with self.store.read() as view:
             return [event.name for event in view.events(0, MAX_ROUNDS, stream=job_id)]
+
+
+def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end. The event loop of a test that is a coroutine cannot do that."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -37,7 +37,7 @@ MAX_FILES = 1_000
 DEEPEST = 8
 #: The flags that open a directory and refuse a link in its place.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-CUT = b"\n[the output was cut here: it passed its limit]\n"
+CUT = b"\n[the output was cut here: it passed its limit, worker.output_limit]\n"
 
 
 class BlobWriter(Protocol):

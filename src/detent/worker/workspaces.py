@@ -341,8 +341,8 @@ def repo_from(given: object, roots: Sequence[str]) -> Path:
     """The repository that a payload names, if it is beneath a directory that may be named."""
     if not isinstance(given, str) or not given.startswith("/"):
         raise WorkspaceFailed(
-            "the work needs a repository: payload.repo must be an absolute path on this machine, "
-            "or the project must have one"
+            "the work needs a repository: submit payload.repo with an absolute path on this "
+            "machine, set the repository of the project, or name exactly one in repos of the agent"
         )
     repo = Path(os.path.realpath(given))
     allowed = [Path(os.path.realpath(each)) for each in roots]

@@ -13,10 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from detent.app.failures import Failure
 from detent.app.handlers import PAYLOAD_FIELD, CommandHandler
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
-from detent.redaction import remember_environment, resolve
+from detent.redaction import redact, remember_environment, resolve
 from detent.trace_propagation import VARIABLE
 from detent.worker import run_outcome
 from detent.worker.active_run import ActiveRun
@@ -45,6 +46,9 @@ class CommandRunner:
             code, failure = self._follow(argv, run)
             report_evidence(run, client)
             result = run.files.result() if failure is None else None
+        except Failure as error:
+            found = run_outcome.Failed(error.error_class, redact(str(error)))
+            return run_outcome.failed(grant, run_id, found)
         except (DetentError, OSError, ValueError) as error:
             return run_outcome.failed(grant, run_id, run_outcome.of_exception(error))
         if failure is not None:

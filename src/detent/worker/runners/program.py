@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.allowed_hosts import AllowedHost, allowed_hosts
+from detent.app.failures import NeedsUser
 from detent.app.program_options import PLAIN, ProgramLimits, ProgramOptions
 from detent.settings import Settings
 from detent.worker import sandbox
@@ -99,6 +101,7 @@ def started(spec: ProgramSpec, run: ActiveRun) -> Iterator[Program]:
 @contextmanager
 def _in_sandbox(spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits) -> Iterator[Program]:
     """Start the program in the configured sandbox, which may be none."""
+    _require_program(spec, run.intent.name)
     settings = run.intent.app.installation().settings
     sandboxed = sandbox.chosen(settings) is not sandbox.Sandbox.NONE
     entry: dict[str, Any] = {}
@@ -129,6 +132,31 @@ def _in_sandbox(spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits) -> Ite
         watched = _watched(run.files.path, spec.directory)
         watch = ResourceWatch(limits, process.pid, watched, cgroup)
         yield Program(process, proxy, watch, ProgramPriority(process.pid, settings.worker_nice))
+
+
+def _require_program(spec: ProgramSpec, intent: str) -> None:
+    """Fail if the program or its directory is not on this worker, so that a person corrects it."""
+    if not spec.directory.is_dir():
+        raise NeedsUser(
+            f"the directory {spec.directory} does not exist on this worker. Make it, or correct "
+            f"the directory of intent {intent}; then retry."
+        )
+    program = spec.argv[0]
+    path = spec.directory / program
+    if os.sep not in program:
+        missing = shutil.which(program, path=spec.environment.get("PATH", os.defpath)) is None
+    else:
+        missing = not path.exists()
+    if missing:
+        raise NeedsUser(
+            f"there is no program {program!r} on this worker. Install it, or correct the command "
+            f"of intent {intent}; then retry."
+        )
+    if os.sep in program and (path.is_dir() or not os.access(path, os.X_OK)):
+        raise NeedsUser(
+            f"{program!r} is not an executable file. Make it executable (chmod +x), or start it by "
+            f'its interpreter, for example ["sh", "{program}"]; then retry.'
+        )
 
 
 def _cgroup(run: ActiveRun, limits: ProgramLimits) -> RunCgroup | None:

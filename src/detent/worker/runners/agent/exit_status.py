@@ -3,6 +3,7 @@
 The agent's rules define success: a line that reports it, or exit code 0. Pure.
 """
 
+import re
 import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ MS_US, S_US = 1_000, 1_000_000
 #: Exit codes by which a shell, and many programs, report the signal that ended them.
 BY_SIGNAL = 128
 LONGEST_WORDS = 600
+#: What the group of a `reset_pattern` has to find.
+UNIX_TIME = re.compile(r"\d{1,11}", re.ASCII)
 
 
 class End(NamedTuple):
@@ -89,7 +92,7 @@ def _reset_at(agent: Agent, reader: Reader, now: int) -> int | None:
     if "reset_at_s" in facts:
         return int(facts["reset_at_s"]) * S_US
     stated = agent.reset_pattern.search(str(facts.get("text", ""))) if agent.reset_pattern else None
-    if stated is not None:
+    if stated is not None and UNIX_TIME.fullmatch(stated[1] or ""):
         return int(stated[1]) * S_US
     if "retry_after_s" in facts:
         return now + int(facts["retry_after_s"]) * S_US
