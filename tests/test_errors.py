@@ -32,6 +32,13 @@ MADE = [
     (TooLarge("big", limit=9), "too_large", 413, 5, {"limit": 9}),
     (TooMany("slow", retry_after_s=7), "too_many", 429, 5, {"retry_after_s": 7}),
     (Unavailable("away", retry_after_s=7), "unavailable", 503, 6, {"retry_after_s": 7}),
+    (
+        errors.StoreUnavailable("the store is unavailable", retry_after_s=7),
+        "unavailable",
+        503,
+        6,
+        {"retry_after_s": 7},
+    ),
     (Misconfigured("unset", setting="data_dir"), "misconfigured", 500, 7, {"setting": "data_dir"}),
     (errors.Broken("odd"), "broken", 500, 70, {}),
 ]

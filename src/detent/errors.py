@@ -9,6 +9,7 @@ DetentError
 ├── TooLarge         a size limit was exceeded
 ├── TooMany          a rate or count limit was exceeded: try again after `retry_after_s`
 ├── Unavailable      a temporary fault of the service: try again after `retry_after_s`
+│   └── StoreUnavailable  the same of the store; the message has its address
 ├── Misconfigured    a setting is missing or invalid: which one
 └── Broken           an invariant is violated: stop, keep the data, report it
 
@@ -157,6 +158,10 @@ class Unavailable(_TryAgain):
     """The service is temporarily unavailable."""
 
     default_code = "unavailable"
+
+
+class StoreUnavailable(Unavailable):
+    """The store is temporarily unavailable; the message has its address."""
 
 
 class Misconfigured(DetentError):

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from detent.cli import output
 from detent.cli.main import COMMANDS, cli
+from detent.store import log_walk
 from tests.operations.installation import LocalInstallation, local_installation
 
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07\u202eturned\nsecond\u2066 line\r\x9b5mend任务 " + "x" * 200
@@ -176,6 +177,16 @@ def test_the_way_to_the_next_page_is_that_of_the_same_list(
     assert [*ids(first), *ids(second)] == ids(run(*asked))[:2]
 
 
+def test_the_way_to_the_next_page_names_the_gateway(run: Callable[..., Result]) -> None:
+    first = run("tasks", "--limit", "1", "--local")
+    assert first.exit_code == 0
+    assert "detent tasks --limit 1 --local --cursor" in first.stderr
+
+
+def test_runs_of_a_task_may_be_those_of_a_gateway(run: Callable[..., Result]) -> None:
+    assert run("runs", "--task", "{failed}", "--json", "--local").exit_code == 0
+
+
 def test_runs_of_a_task_are_not_filtered_in_silence(run: Callable[..., Result]) -> None:
     assert run("runs", "--task", "{failed}", "--json").exit_code == 0
     refused = run("runs", "--task", "{failed}", "--state", "succeeded")
@@ -250,6 +261,15 @@ def test_a_history_that_is_cut_off_says_how_to_go_on(run: Callable[..., Result])
     rest = run(*first.stderr.removeprefix("There may be more events: detent ").split())
     assert rest.stderr == ""
     assert first.stdout + rest.stdout == run("events", "{ready}").stdout
+
+
+def test_events_go_on_behind_a_page_that_is_cut_by_its_bytes(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run("events", "--json").stdout
+    monkeypatch.setattr(log_walk, "PAGE_BYTES", 1)
+    assert run("events", "--json").stdout == whole
+    assert run("events", "--json", "--limit", "2").stdout.splitlines() == whole.splitlines()[:2]
 
 
 def test_a_value_of_the_state_is_json(run: Callable[..., Result]) -> None:

@@ -143,9 +143,9 @@ def test_a_file_that_is_no_configuration_is_named(run: Run, tmp_path: Path) -> N
 def test_every_exit_code_is_explained() -> None:
     assert {row.exit_code for row in CODES.values()} <= EXIT_CODES.keys()
     assert {0, 2, main.INTERRUPTED} <= EXIT_CODES.keys()
-    from detent.cli.submit import BLOCKED, ENDED, FAILED
+    from detent.cli.wait import BLOCKED, ENDED, FAILED, STILL_WAITING
 
-    assert {BLOCKED, *ENDED.values(), *FAILED.values()} <= EXIT_CODES.keys()
+    assert {BLOCKED, STILL_WAITING, *ENDED.values(), *FAILED.values()} <= EXIT_CODES.keys()
 
 
 # ---- colour ----------------------------------------------------------------------------------

@@ -241,6 +241,19 @@ def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> 
     run("verify")
 
 
+def test_grants_are_printed_for_a_role_of_postgresql_only(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Only a store on PostgreSQL has roles." in run("db", "sql", "--role", "x", code=1).stderr
+    monkeypatch.setenv("DETENT_STORE_URL", "postgresql://owner@127.0.0.1:1/nothing")
+    printed = run("db", "sql", "--role", 'o"x').stdout
+    assert printed.startswith("GRANT SELECT, INSERT, UPDATE, DELETE ON")
+    assert printed.count('TO "o""x";') == 5
+    assert ':"role"' not in printed
+    statements = json.loads(run("db", "sql", "--role", 'o"x', "--json").stdout)["statements"]
+    assert statements == [printed]
+
+
 def test_an_upgrade_is_finished_by_a_command(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +353,9 @@ def test_move_copies_everything_to_postgresql(
     assert there == here
     found = json.loads(run("db", "status", "--json").stdout)
     assert (found["position"], found["waiting"]) == (here["position"], [])
-    assert "For PostgreSQL, use pg_dump" in run("db", "backup", "b.db", code=1).stderr
+    refused = run("db", "backup", "b.db", code=1).stderr
+    assert "store.url names" in refused
+    assert "For PostgreSQL, use pg_dump. For SQLite, unset" in refused
     assert "schema" in run("doctor", "--json", code=1).stdout  # work waits without a worker
 
 

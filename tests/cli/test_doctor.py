@@ -214,6 +214,15 @@ def test_a_program_that_is_there(run: Run, store: SqliteStore) -> None:
     assert "ok     programs: sh is at /" in run("doctor").stdout
 
 
+def test_a_program_that_is_not_executable(run: Run, store: SqliteStore, tmp_path: Path) -> None:
+    script = tmp_path / "qa.sh"
+    script.write_text("true")
+    Path("detent.toml").write_text(f"[intents.dig]\ncommand = ['{script}']")
+    wrong = ills(run)["programs"]
+    assert wrong["what"] == f"{script} is not executable"
+    assert wrong["remedy"] == f"Run chmod +x {script}, or change [intents.dig]."
+
+
 def test_git_is_missed_where_worktrees_are_wanted(
     run: Run, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

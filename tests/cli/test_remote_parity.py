@@ -25,6 +25,7 @@ LIFECYCLE = "lifecycle.toml"
 REMOTE = {
     "dashboard --no-open": 0,
     "submit runQA": 0,
+    "wait {task} --timeout 0": 15,
     "run {held}": 0,
     "cancel {queued}": 0,
     "retry {task}": 1,

@@ -9,6 +9,7 @@ from click.testing import Result
 
 from detent.cli import submit
 from detent.errors import Invalid
+from detent.submission.request import missing_fields
 
 Run = Callable[..., Result]
 
@@ -18,7 +19,7 @@ def test_the_id_is_printed_before_the_wait(run: Run, monkeypatch: pytest.MonkeyP
         return detent.call("show_task", task_id=task_id)
 
     monkeypatch.setattr(submit, "wait_for", shown)
-    result = run("submit", "runQA", "--hold", "--wait")
+    result = run("submit", "runQA", "--hold", "--wait", code=15)
     task_id = run("tasks").stdout.splitlines()[1].split()[0]
     note = f"Submitted {task_id}. Ctrl-C ends the waiting, not the task."
     assert result.stderr.splitlines() == [note]
@@ -44,9 +45,25 @@ def test_a_number_in_place_of_text_is_explained(
 ) -> None:
     error = Invalid("wrong", field="payload.version", given=given, allowed=(allowed,))
     before = error.hint
-    submit.explain_quotes(error, (assignment,))
+    submit.explain_payload(error, (assignment,))
     added = error.hint.removeprefix(before)
     assert added == ("" if hint is None else f" --set reads JSON; for text, write: {hint}")
+
+
+@pytest.mark.parametrize(
+    ("missing", "hint"),
+    [
+        (["payload.bug"], "Try again with --set bug=…."),
+        (["payload.file", "payload.bug"], "Try again with --set file=… --set bug=…."),
+        (["payload.repo.url"], None),
+        (["intent"], None),
+    ],
+)
+def test_a_missing_field_is_explained(missing: list[str], hint: str | None) -> None:
+    error = missing_fields(missing)
+    expected = error.hint if hint is None else hint
+    submit.explain_payload(error, ())
+    assert error.hint == expected
 
 
 @pytest.mark.parametrize(
@@ -58,6 +75,8 @@ def test_a_number_in_place_of_text_is_explained(
         (["--title", "x" * 501], "--title must be"),
         (["--tag", ""], "--tag must be"),
         (["--key", ""], "--key must be"),
+        (["--variants", "99"], "--variants must be"),
+        (["--choose", "best"], "--choose must be"),
     ],
 )
 def test_an_error_names_the_option(run: Run, arguments: list[str], problem: str) -> None:

@@ -62,7 +62,7 @@ def test_a_task_without_variants(run: Run, job: str) -> None:
 def test_a_wrong_number_of_variants_stores_nothing(run: Run, data: Path, given: str) -> None:
     data.mkdir()
     refused = run("submit", "runQA", "--variants", given, code=2)
-    assert "options.variants" in refused.stderr
+    assert "detent: --variants " in refused.stderr
     assert json.loads(run("tasks", "--json").stdout)["items"] == []
     assert "needs options.variants" in run("submit", "runQA", "--choose", "person", code=2).stderr
 

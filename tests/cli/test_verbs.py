@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from detent.cli import inbox, task_selection
 from detent.cli.main import cli
-from detent.cli.submit import wait_for
+from detent.cli.wait import wait_for
 from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
@@ -258,7 +258,13 @@ def test_lists_are_searched(run: Run, data: Path) -> None:
     submit(data, title="Send the invoices")
     found = json.loads(run("tasks", "--search", "CERT", "--json").stdout)["items"]
     assert [row["title"] for row in found] == ["Renew certificates"]
-    assert "No jobs found." in run("jobs", "--search", "nothing of that").stdout
+    nothing = run("jobs", "--search", "nothing of that", "--limit", "3").stdout
+    assert nothing == "Nothing matches --search 'nothing of that'.\n"
+
+
+def test_an_empty_list_says_whether_it_was_filtered(run: Run, data: Path) -> None:
+    assert "No tasks found. Submit one" in run("tasks", "--limit", "3").stdout
+    assert run("tasks", "--project", "shop").stdout == "Nothing matches --project shop.\n"
 
 
 # ---- the inbox -------------------------------------------------------------------------------

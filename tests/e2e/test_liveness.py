@@ -48,9 +48,10 @@ def test_a_database_that_is_deleted_is_reported_everywhere(detent: Installation)
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert "was deleted or replaced" in answer.json()["detail"]
     wait_until(lambda: not is_ready(detent), "it is not ready")
-    assert "was deleted or replaced" in ready(detent)[1]["detail"]
+    assert "does not accept writes" in ready(detent)[1]["detail"]
     found = findings(detent)
-    assert "was deleted or replaced" in found["gateway"]["what"]
+    assert "does not accept writes" in found["gateway"]["what"]
+    assert "was deleted or replaced" in (detent.home / "up.log").read_text()
     assert "does not exist any more" in found["database"]["what"]
     detent.stop()
     done = detent.run("up", "--port", "0")

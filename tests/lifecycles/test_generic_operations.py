@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from detent.cli.submit import exit_code
+from detent.cli.wait import exit_code
 from detent.errors import DetentError
 from detent.keeper import scheduler, state_timers
 from detent.keeper.state_timers import StateTimers
@@ -73,7 +73,7 @@ def test_a_reviewer_may_not_cancel_by_an_event(detent: OperationsClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code"), [("approval", 0), ("blocked", 11), ("cancelled", 12), ("building", 0)]
+    ("wanted", "code"), [("approval", 0), ("blocked", 11), ("cancelled", 12), ("building", 15)]
 )
 def test_states_are_set_and_have_exit_codes(
     detent: OperationsClient, wanted: str, code: int

@@ -322,3 +322,28 @@ def test_a_manual_run_without_money_is_refused(client: OperationsClient) -> None
         client.call("begin_run", job_id=f"{subtask}-j1")
     assert refused.value.code == "budget_spent"
     assert client.task(subtask)["blocked_by"] == "budget"
+
+
+def test_a_task_that_failed_for_good_says_why(client: OperationsClient) -> None:
+    made = client.submit(max_budget_usd=1, lifecycle="review")
+    held = client.claim()
+    client.charge(held, 2)
+    client.fail(held, "budget")
+    assert client.task(made)["state"] == "budget_exceeded"
+    reason = client.reasons(made)["budget_exceeded"]
+    assert reason["how"] == "submit it again with a higher budget"
+    assert reason["detail"] == {
+        "error_class": "budget",
+        "error": "it broke",
+        "budget": 1.0,
+        "spent": 2.0,
+    }
+
+
+def test_a_task_that_ended_well_or_was_cancelled_has_no_reason(client: OperationsClient) -> None:
+    done, cancelled = client.submit(lifecycle="board"), client.submit(lifecycle="board")
+    client.complete(client.claim())
+    client.call("cancel_task", task_id=cancelled)
+    assert client.task(done)["state"] == "done"
+    assert client.task(cancelled)["state"] == "cancelled"
+    assert client.reasons(done) == client.reasons(cancelled) == {}

@@ -155,7 +155,7 @@ def test_why_a_queued_task_is_not_claimed(client: OperationsClient) -> None:
     reasons_in_queue(client, made, lc.EndPause("all"))
     client.claims(1)
     full = reasons_in_queue(client, made, lc.SetLimit("intent:build", running=1))
-    assert full["limit"]["detail"] == {"limit": "intent:build", "most": 1, "running": 1}
+    assert full["limit"]["detail"] == {"limit": "intent:build", "max": 1, "running": 1}
 
 
 def test_why_names_a_rate_limit_or_a_concurrency_key(client: OperationsClient) -> None:

@@ -45,6 +45,9 @@ COMMANDS: Mapping[str, Command] = {
         "Submit a task of the type INTENT and queue it.",
         WORK,
     ),
+    "wait": Command(
+        "detent.cli.wait:wait", "Wait until a task has ended, or needs a person.", WORK
+    ),
     "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed tasks again.", WORK),
     "cancel": Command("detent.cli.task_verbs:cancel", "Cancel tasks and their subtasks.", WORK),
     "retry": Command(

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from detent.app import configured_intents
@@ -84,7 +85,10 @@ def programs(loaded: Loaded) -> Iterator[Finding]:
     for program, intents in sorted(wanted.items()):
         found = shutil.which(program)
         what = f"{program} is at {found}" if found else f"{program} was not found on PATH"
-        remedy = f"Install it, or change {', '.join(f'[intents.{each}]' for each in intents)}."
+        verb = "Install it"
+        if found is None and Path(program).is_file():
+            what, verb = f"{program} is not executable", f"Run chmod +x {program}"
+        remedy = f"{verb}, or change {', '.join(f'[intents.{each}]' for each in intents)}."
         yield Finding("programs", found is not None, what, remedy)
     try:
         sandbox.check(loaded.settings)

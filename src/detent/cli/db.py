@@ -140,13 +140,25 @@ def _contents(settings: Settings) -> dict[str, Any]:
     is_flag=True,
     help="Print the whole schema instead of the missing migrations.",
 )
+@click.option(
+    "--role",
+    metavar="ROLE",
+    help="Print the grants for a PostgreSQL role that does not own the tables.",
+)
 @output.json_option
-def sql(everything: bool, as_json: bool) -> None:
+def sql(everything: bool, role: str | None, as_json: bool) -> None:
     """Print the SQL of the missing migrations, to apply it manually.
 
-    Migrations that older versions cannot use are printed when no other is missing.
+    Migrations that older versions cannot use are printed when no other is missing. With --role,
+    print the rights that gateways, workers and keepers need: the owner of the tables executes them.
     """
-    schema = _schema(load_local().settings)
+    from detent.cli.db_upgrade import print_grants
+
+    settings = load_local().settings
+    if role is not None:
+        print_grants(settings.url, role, as_json)
+        return
+    schema = _schema(settings)
     wanted = _known(schema) if everything else schema.needed or schema.waiting
     statements = [
         f"BEGIN;\n{text.rstrip()}\n\n"
@@ -422,8 +434,8 @@ def _sqlite_only(settings: Settings, instead: str) -> "SchemaStatus":
     schema = _schema(settings)
     if schema.path is None:
         raise Refused(
-            f"This command works with SQLite only, and the store is {schema.where}.",
-            hint=f"For PostgreSQL, use {instead}.",
+            f"This command works with SQLite only, and store.url names {schema.where}.",
+            hint=f"For PostgreSQL, use {instead}. For SQLite, unset store.url (DETENT_STORE_URL).",
         )
     if not schema.exists:
         raise Refused(

@@ -1,15 +1,20 @@
-"""The parts of `detent db upgrade`: the storage layout, and the end of a rolling upgrade."""
+"""The parts of `detent db upgrade`: the layout, the end of a rolling upgrade, and grants."""
 
 import time
 from collections.abc import Callable
+from importlib import resources
 from typing import Any
 
+import click
+
+from detent.cli import output
 from detent.cli.processes_using_data import may_be_running
 from detent.errors import Refused
 from detent.operations.process_registry import live_processes
 from detent.settings import Settings
 from detent.store.schema_status import SchemaStatus, schema_status
 from detent.store.schema_upgrade import apply_all, read_processes
+from detent.store.store_url import is_postgres
 
 
 def upgrade_layout(
@@ -67,3 +72,16 @@ def finish_upgrade(schema: SchemaStatus) -> None:
             "counts for a minute.",
         )
     apply_all(schema.url, now)
+
+
+def print_grants(url: str, role: str, as_json: bool) -> None:
+    """Print the rights that the processes of detent need, for the owner of the tables."""
+    if not is_postgres(url):
+        raise Refused("Only a store on PostgreSQL has roles.", hint="Leave out --role.")
+    text = resources.files("detent.store.postgres.sql").joinpath("roles.sql").read_text("utf-8")
+    quoted = '"' + role.replace('"', '""') + '"'
+    grants = text[text.index("GRANT") :].replace(':"role"', quoted)
+    if as_json:
+        output.print_json({"statements": [grants]})
+    else:
+        click.echo(grants, nl=False)

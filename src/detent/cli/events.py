@@ -39,14 +39,17 @@ def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: b
     """
     with connect() as detent:
         while True:
-            batch, after = _read(detent, work_id, after, limit)
+            before = after
+            batch, after = _read(detent, work_id, before, limit)
             for event in batch:
                 _print(event, as_json)
             if not follow:
-                if len(batch) == limit:
+                limit -= len(batch)
+                if not limit:
                     _print_more(work_id, after)
-                return
-            if not batch:
+                if not limit or after == before:
+                    return
+            elif not batch:
                 time.sleep(POLL_S)
 
 

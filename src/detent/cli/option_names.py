@@ -27,7 +27,8 @@ def name_options(error: DetentError, ctx: click.Context) -> None:
 def replace_fields(error: DetentError, names: Mapping[str, str]) -> None:
     """Replace names of fields in the texts of an error. Its details keep them, for programs."""
     field = str(error.details.get("field", ""))
-    name = field.partition("[")[0]  # an option is given once for each entry of a list
+    # Without the object of a submission, and an option is given once for each entry of a list.
+    name = field.removeprefix("options.").partition("[")[0]
     if name in names and error.message.startswith(f"{field} "):
         error.message = names[name] + error.message.removeprefix(field)
     error.message, error.hint = (

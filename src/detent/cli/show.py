@@ -1,7 +1,7 @@
 """Commands that show work: `jobs`, `steps`, `show`, `why`; and the options of all lists."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import click
@@ -10,11 +10,14 @@ from click.core import ParameterSource
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import call_first_match, find_lookup, whole_id
+from detent.cli.target_options import given_options
 
 #: A detail of `why` that only `--json` has: the name of the wait in the log.
 HIDDEN_DETAIL = "wait"
 #: The next check of a reason that only a person clears; not shown.
 NO_CHECK = "none"
+#: Options of lists that choose no rows.
+NO_FILTERS = ("as_json", "cursor", "limit", "sort")
 
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -46,32 +49,45 @@ def show_page(
     if as_json:
         output.print_json(page)
     elif not page["items"]:
-        output.print_text(empty)
+        filters = shlex.join(_repeated_options(but=NO_FILTERS))
+        output.print_text(f"Nothing matches {filters}." if filters else empty)
     else:
         output.print_table(headings, [cells(row) for row in page["items"]])
         if page.get("cursor"):
-            words = shlex.join([*more.split(), *_repeated_options(), "--cursor", page["cursor"]])
+            repeated = [*_repeated_options(), *_target_options()]
+            words = shlex.join([*more.split(), *repeated, "--cursor", page["cursor"]])
             output.print_note(f"Next page: {words}")
 
 
 def options_given(ctx: click.Context) -> list[click.Parameter]:
-    """The parameters that the command line sets; others have their default."""
+    """The parameters of the command that its line sets; others have their default."""
     source = ctx.get_parameter_source
     return [
         each
         for each in ctx.command.params
-        if each.name is not None and source(each.name) is ParameterSource.COMMANDLINE
+        if each.name in ctx.params and source(each.name) is ParameterSource.COMMANDLINE
     ]
 
 
-def _repeated_options() -> Iterator[str]:
+def _repeated_options(but: Collection[str] = ("cursor",)) -> Iterator[str]:
     """The options of this page; the next page needs them too: a cursor is valid for one list."""
     ctx = click.get_current_context()
     for option in options_given(ctx):
-        if option.name != "cursor":
+        if option.name not in but:
             yield option.opts[-1]
             if not getattr(option, "is_flag", False):
                 yield str(ctx.params[str(option.name)])
+
+
+def _target_options() -> Iterator[str]:
+    """The options that name the gateway. A token is not printed."""
+    given = given_options()
+    if given.url is not None:
+        yield from ("--url", given.url)
+    if given.context is not None:
+        yield from ("--context", given.context)
+    if given.local:
+        yield "--local"
 
 
 @click.command()

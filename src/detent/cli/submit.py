@@ -1,32 +1,25 @@
 """`detent submit`: submit a task, and wait for its end if --wait is given."""
 
 import json
+import re
 import shlex
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from detent.cli import output
-from detent.cli.connection import Connection, connect
+from detent.cli.connection import connect
 from detent.cli.id_lookup import whole_id
-from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import dollars_from, payload_from
 from detent.cli.variants import variants_from
-from detent.cli.working_jobs import working_jobs
+from detent.cli.wait import exit_code, print_progress, report, wait_for
 from detent.errors import DetentError
 
-#: Exit codes of `submit --wait`: of a blocked task, by ending, and of a failure by its class.
-BLOCKED = 11
-ENDED = {None: 0, "done": 0, "failed": 10, "cancelled": 12}
-FAILED = {"timeout": 13, "budget": 14}
-#: After this time without a worker, a note says so.
-NO_WORKER_NOTE_S = 5.0
-#: Reasons of a block that end without a person: --wait continues.
-TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
+#: A field of the payload that --set gives; a field within a field is a part of its value.
+FIELD = re.compile(r"payload\.[^.]+")
 
 
 @click.command()
@@ -123,85 +116,31 @@ def submit(
                 **fields,
             )
         except DetentError as error:
-            explain_quotes(error, assignments)
+            explain_payload(error, assignments)
             raise
         if not wait:
             output.print_result(made, made["id"], as_json)
             return
-        _print_progress(as_json, f"Submitted {made['id']}. Ctrl-C ends the waiting, not the task.")
+        print_progress(as_json, f"Submitted {made['id']}. Ctrl-C ends the waiting, not the task.")
         task = wait_for(detent, made["id"], as_json)
-        _report(detent, task, as_json)
+        report(detent, task, as_json)
     sys.exit(exit_code(task))
 
 
-def explain_quotes(error: DetentError, assignments: tuple[str, ...]) -> None:
-    """Add to the hint how --set gives text, if text was wanted and a number was read."""
+def explain_payload(error: DetentError, assignments: tuple[str, ...]) -> None:
+    """Say in the hint how --set gives a missing field, or text where a number was read."""
+    missing = cast(Sequence[str], error.details.get("missing", ()))
+    pairs = [
+        f"--set {each.removeprefix('payload.')}=…" for each in missing if FIELD.fullmatch(each)
+    ]
+    if pairs:
+        error.hint = f"Try again with {' '.join(pairs)}."
     field, given = str(error.details.get("field")), error.details.get("given")
     name = field.removeprefix("payload.")
     wanted = error.details.get("allowed")
     if wanted == ["text"] and any(each.startswith(f"{name}=") for each in assignments):
         quoted = shlex.quote(f"{name}={json.dumps(json.dumps(given))}")
         error.hint += f" --set reads JSON; for text, write: --set {quoted}"
-
-
-def exit_code(task: Mapping[str, Any]) -> int:
-    """The exit code for a task that has ended or waits for a person."""
-    if task["phase"] == "blocked":
-        return BLOCKED
-    code = ENDED[task["ending"]]
-    return FAILED.get(task["error_class"], code) if task["ending"] == "failed" else code
-
-
-def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
-    """Wait until the task has ended or needs a person; each new state is printed."""
-    last, since = None, time.monotonic()
-    while True:
-        task: dict[str, Any] = detent.call("show_task", task_id=task_id)
-        if task["state"] != last:
-            last, since = task["state"], time.monotonic()
-            _print_progress(as_json, f"{task['state_at']}  {last}" + _block_reason(task))
-        stopped = task["phase"] == "blocked" or task["ending"] or task["waits_for_person"]
-        if stopped and not _is_transient(task):
-            return task
-        if task["phase"] == "queued" and time.monotonic() - since > NO_WORKER_NOTE_S:
-            since = float("inf")
-            _print_progress(
-                as_json,
-                "No worker has claimed it yet. Start one with `detent up` or `detent worker`.",
-            )
-        time.sleep(0.1)
-
-
-def _is_transient(task: dict[str, Any]) -> bool:
-    """Whether the task is blocked and will be unblocked without a person.
-
-    A task that waits for a failed subtask needs a person.
-    """
-    stuck = task["blocked_by"] == "subtasks" and task["failed_subtask"] is not None
-    return task["blocked_by"] in TRANSIENT_BLOCKS and not stuck
-
-
-def _print_progress(as_json: bool, text: str) -> None:
-    """Print progress on stderr, so that stdout contains the result alone."""
-    if not as_json:
-        click.echo(output.clean(text), err=True)
-
-
-def _block_reason(task: dict[str, Any]) -> str:
-    return f" ({task['blocked_by']})" if task["blocked_by"] else ""
-
-
-def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
-    jobs = working_jobs(detent.call("task_jobs", task_id=task["id"])["items"])
-    result, error = (jobs[-1]["result"], jobs[-1]["error"]) if jobs else (None, None)
-    if as_json:
-        output.print_json({"task": task, "result": result, "error": error})
-        return
-    shown = error if result is None else output.value_text(result)
-    heading = "ERROR" if result is None and error else "RESULT"
-    output.print_table(
-        ("TASK", "STATE", heading), [(task["id"], task_state_cell(task), shown or "")]
-    )
 
 
 def read_plan(path: Path) -> Any:

@@ -103,10 +103,10 @@ def _intent(
         "origins": [origin for origin, known in places if name in known],
         "paused": bool(limits.get(f"intent:{name}", {}).get("paused")),
         "workers": workers,
-        "arguments": row.get(ARGUMENTS) or _prompt_fields(row),
+        "arguments": _prompt_fields(row) or row.get(ARGUMENTS),
     }
 
 
 def _prompt_fields(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fields of the payload that the prompt of a configured agent names."""
+    """The fields of the payload that the prompt of a configured agent names, as texts of a form."""
     return fields_schema(str(row["prompt"])) if row.get("agent") and row.get("prompt") else None

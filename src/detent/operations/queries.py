@@ -22,6 +22,7 @@ from detent.operations.cursor_pages import (
 )
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.why_reason import why_context
+from detent.store.log_walk import next_events
 from detent.store.stale_reads import read_stale
 from detent.store.types import Query
 
@@ -183,9 +184,13 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
 def list_events(
     core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS
 ) -> schemas.Log:
-    """List the log from any position, in commit order; `cursor` is the next `after`."""
+    """List the log from any position, in commit order; `cursor` is the next `after`.
+
+    There can be fewer events than `limit` before the end of the log, for example if they are large.
+    At the end, `cursor` is equal to `after`.
+    """
     with core.store.read() as view:
-        found = view.events(after, limit)
+        found = next_events(view, after, limit)
     seen = [each for each in found if caller.project in (None, each.project)]
     return {
         "events": [cast(schemas.Event, views.event(each)) for each in seen],

@@ -122,12 +122,12 @@ def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
         row = limits.get(name, {"running": 1} if name.startswith("key:") else {})
         running = _running(view, name) if "running" in row else 0
         if "running" in row and running >= row["running"]:
-            detail = {"limit": name, "most": row["running"], "running": running}
+            detail = {"limit": name, "max": row["running"], "running": running}
             yield Reason("limit", "the jobs that run under it", "wait", IMMEDIATELY, detail)
         window = view.rows("system_state").get(RATE_PREFIX + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
-            detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}
+            detail = {"limit": name, "max": row["rate"], "per_s": row.get("per_s", 1)}
             yield Reason("rate", "detent", "wait", IMMEDIATELY, detail, ends_at)
     yield from _spent(view, limits.get(f"project:{job.project}", {}), job.project)
 
@@ -138,7 +138,7 @@ def _spent(view: ReadTransaction, limit: Mapping[str, Any], project: str) -> Ite
     spent = cost_of(view.rows_under(USAGE, COST), project, today)
     most = limit.get("cost_per_day")
     if most is not None and spent >= most:
-        usd = {"most_usd": most / MICRO_USD, "spent_usd": spent / MICRO_USD}
+        usd = {"max_usd": most / MICRO_USD, "spent_usd": spent / MICRO_USD}
         detail = {"limit": f"project:{project}", **usd}
         how = "wait until midnight UTC, or raise the quota"
         tomorrow = (today + 1) * DAY_US

@@ -8,6 +8,8 @@ from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task
 from detent.kernel.outcome_rules import round_limit
 from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.retention import Ending
+from detent.kernel.retry import FailureClass
 from detent.kernel.task_lifecycle import Phase
 from detent.operations.acceptances import acceptance, problem
 from detent.operations.actions import (
@@ -21,7 +23,7 @@ from detent.operations.actions import (
 )
 from detent.operations.budgets import with_ancestors
 from detent.operations.providers import providers_of
-from detent.operations.task_states import has_ended, has_failed, is_done, state_of
+from detent.operations.task_states import ending_of, has_ended, has_failed, is_done, state_of
 from detent.operations.why_job import how_providers, job_reasons
 from detent.operations.why_reason import IMMEDIATELY, NEVER, Reason, WhyContext
 from detent.store.port import ReadTransaction
@@ -92,6 +94,7 @@ def _reasons(
     context: WhyContext, task: Task, job: Job | None, legal: Sequence[str]
 ) -> Iterator[Reason]:
     if has_ended(context.view, task):
+        yield from _final_failure(context.view, task, job)
         return
     state = state_of(context.view, task)
     if state.phase is Phase.BLOCKED and task.blocked_by:
@@ -253,6 +256,18 @@ def _not_accepted(job: Job | None) -> dict[str, Any]:
     if job is None or found is None:
         return {}
     return {"action": job.options[ACCEPTANCE]["action"], "problem": found}
+
+
+def _final_failure(view: ReadTransaction, task: Task, job: Job | None) -> Iterator[Reason]:
+    """The error of a task that has failed for good."""
+    if job is not None and job.error and ending_of(view, task) is Ending.FAILED:
+        spent = job.error_class == FailureClass.BUDGET
+        how = "submit it again with a higher budget" if spent else "submit it again"
+        detail = {
+            **_failure(job),
+            **({"budget": task.budget, "spent": task.spent} if spent else {}),
+        }
+        yield Reason(task.state, "a person", how, NEVER, detail)
 
 
 def _failure(job: Job | None) -> dict[str, Any]:
