@@ -1,6 +1,6 @@
 """All fault injection: every part in its full size, two at a time, and a page of results.
 
-`./dev faults` takes over an hour on two cores and writes
+`./dev faults` takes about an hour on two cores and writes
 `docs/explanation/fault-injection-results.md`; `--only PART` runs some parts and leaves the lines of
 the others as they are; `--share 10 --steps 10000000` runs all night.
 """

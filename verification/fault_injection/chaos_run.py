@@ -38,7 +38,7 @@ from verification.fault_injection.followed_tasks import (
     traces_in,
 )
 from verification.fault_injection.load import CLIENTS, Client, total
-from verification.fault_injection.log_readers import KINDS, Readers, log_in
+from verification.fault_injection.log_readers import KINDS, FollowedLog, Readers
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
@@ -103,6 +103,8 @@ class ChaosRun:
         #: What the log contained so far, and up to which position.
         self._logged: Counter[str] = Counter()
         self._looked = 0
+        #: The log as far as it was read during the recovery.
+        self._log = FollowedLog(receiver.EVENTS)
         #: The end of the log when readers last had to have all of it. A timer may add to it later.
         self._head = 0
         self._stack = ExitStack()
@@ -250,10 +252,11 @@ class ChaosRun:
 
     def _unread(self, core: Core) -> int:
         """How many events readers of the log have still to get, all together."""
-        log, wanted = log_in(core.store), log_in(core.store, receiver.EVENTS)
-        self._head = log.positions[-1] if log.positions else 0
-        left = sum(len(log.between(each.cursor, self._head)) for each in self.readers.all)
-        return left + len({*wanted.events} - {each.event for each in [*self.receiver.messages]})
+        self._log.read(core.store)
+        self._head = self._log.head
+        left = sum(len(self._log.all.between(each.cursor, self._head)) for each in self.readers.all)
+        received = {each.event for each in [*self.receiver.messages]}
+        return left + len({*self._log.named.events} - received)
 
     def _is_read(self, core: Core, left: int) -> bool:
         def less() -> bool:
@@ -272,11 +275,12 @@ class ChaosRun:
             self.report.problems += collected_results.judge(
                 core.store, self.environment.effects, history
             )
-            self.report.problems += self.readers.problems(log_in(core.store), self._head)
+            log = FollowedLog(receiver.EVENTS)  # as it is in the end
+            log.read(core.store)
+            self.report.problems += self.readers.problems(log.all, self._head)
             checked, offences = follow([traces_in(core.store)])
             self.report.problems += offences
-            wanted = log_in(core.store, receiver.EVENTS)
-        self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
+        self.report.problems += deliveries.webhook_problems(self.receiver.messages, log.named)
         self.report.counts = total(self.clients) + counted(seen.log) + self._read()
         self.report.counts["marks"] = sum(map(len, seen.effects.values()))
         self.report.counts |= checked.counts()

@@ -43,10 +43,14 @@ class Connection:
 
 
 class Log(NamedTuple):
-    """The log as it is in the end."""
+    """The log as far as it was read."""
 
-    events: Sequence[Event]
-    positions: Sequence[int]
+    events: list[Event]
+    positions: list[int]
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+        self.positions.append(event.position)
 
     def between(self, after: int, upto: int) -> Sequence[Event]:
         first, last = (bisect_right(self.positions, each) for each in (after, upto))

@@ -267,12 +267,31 @@ def _url(gateway: Child) -> str | None:
     return gateway.ready.read_text() if gateway.ready.exists() else None
 
 
-def log_in(store: Store, names: Sequence[str] = ()) -> Log:
-    """The log of a store, or the events with these names."""
-    with store.read() as view:
-        return deliveries.log_of(
-            deliveries.event_of(views.event(each))
-            for piece in batches(view)
-            for each in piece
-            if not names or each.name in names
-        )
+class FollowedLog:
+    """The log of a store as its readers must get it; each reading continues the last one."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.all = deliveries.log_of(())
+        #: The events with these names alone.
+        self.named = deliveries.log_of(())
+        self._names = names
+
+    @property
+    def head(self) -> int:
+        return self.all.positions[-1] if self.all.positions else 0
+
+    def read(self, store: Store) -> None:
+        with store.read() as view:
+            for piece in batches(view, self.head):
+                for logged in piece:
+                    event = deliveries.event_of(views.event(logged))
+                    self.all.append(event)
+                    if logged.name in self._names:
+                        self.named.append(event)
+
+
+def log_in(store: Store) -> Log:
+    """The log of a store."""
+    followed = FollowedLog()
+    followed.read(store)
+    return followed.all

@@ -60,10 +60,10 @@ def webhook_leaves_outbox_before_sending() -> Patches:
     """A message is taken out of the outbox, and then it is sent."""
     attempt = Dispatcher._attempt
 
-    def note_then_send(self: Dispatcher, hook: Any, row: Any) -> bool:
-        self._delivered(hook, row)
+    def note_then_send(self: Dispatcher, hook: Any, row: Any, now: int) -> Any:
+        self._record(hook, [row], None)
         failpoints.hit("webhook.sent")
-        return attempt(self, hook, row)
+        return attempt(self, hook, row, now)
 
     yield patch.object(Dispatcher, "_attempt", note_then_send)
 

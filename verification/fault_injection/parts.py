@@ -72,7 +72,7 @@ FULL = Size(
     seeds=3,
     actions=(*Action,),
     stops=200,
-    races=10_000,
+    races=5_000,
     images=20_000,
     jobs=300,
     faults=200,
@@ -254,11 +254,13 @@ def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
     at.result.problems = [f"{cell.name}: {each}" for cell in first for each in cell.problems]
     at.result.problems += [line for cell in again for line in cell.lines()]
     met, refused = sum(each.hit for each in played), sum(each.refused for each in played)
+    blocked = sum(each.blocked for each in played)
     checked, offences = follow(each.traces for each in played)
     at.result.problems += offences
     at.result.seen = (
         f"{len(wanted)} cells, {met} met their failpoint ({len(late)} at an earlier pass than was "
-        f"drawn), {refused} late reports refused; {checked.line()}"
+        f"drawn), {blocked} stopped within a transaction, {refused} late reports refused; "
+        f"{checked.line()}"
     )
 
 

@@ -33,6 +33,7 @@ class Receiver(ThreadingHTTPServer):
         self.messages: list[Message] = []
         #: Events by name, in the order of the messages.
         self.names: list[str] = []
+        self._ids: set[str] = set()
         self.cut_every = cut_every
         self.cuts = 0
         self._guard = threading.Lock()
@@ -48,7 +49,8 @@ class Receiver(ThreadingHTTPServer):
     def take(self, message: Message, name: str) -> bool:
         """Note a message; whether to answer it."""
         with self._guard:
-            first = all(message.id != each.id for each in self.messages)
+            first = message.id not in self._ids
+            self._ids.add(message.id)
             self.messages.append(message)
             self.names.append(name)
             number = len(self.messages)

@@ -72,9 +72,10 @@ def feed_of_unsequenced_commits() -> Patches:
     """The feed reads commits in the order of their ids, whether or not they have a position."""
     text = (
         b"SELECT id, at, events, body FROM commits WHERE id > $1::bigint"
-        b" AND $2::bigint > 0 AND $3::bigint > 0 ORDER BY id"
+        b" AND $2::bigint > 0 AND $3::bigint > 0 AND $4::bigint > 0 ORDER BY id"
     )
-    yield _replaced("commits_after", READY["commits_after"](after=0, limit=1, upto=1).text, text)
+    known = READY["commits_after"](after=0, limit=1, upto=1, bytes=1)
+    yield _replaced("commits_after", known.text, text)
 
 
 def sequencer_skips_a_gap() -> Patches:

@@ -4,6 +4,7 @@ etcd has three members, one on each machine, so that it survives the loss of any
 machines and everything on them end with the context.
 """
 
+import json
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import psycopg
 
 from verification.network import Machine, network
 from verification.patroni.configuration import (
+    CLIENT_PORT,
     POSTGRES_PORT,
     SCOPE,
     Timing,
@@ -35,6 +37,8 @@ WITHIN_S = 240.0
 FIRST_LEADER_S = 60.0
 LOOK_S = 0.05
 COMPLETE = "the leader has two standbys"
+#: The key in etcd with the leader and the standbys that Patroni may promote.
+SYNCHRONOUS = f"/service/{SCOPE}/sync"
 #: A client gives up a machine that does not respond within these times, and tries the next one.
 PARAMETERS = "target_session_attrs=read-write&connect_timeout=2&tcp_user_timeout=5000"
 
@@ -188,11 +192,22 @@ class PatroniCluster:
     def _is_complete(self) -> bool:
         """Whether the leader has two standbys, one of them synchronous, that can be read.
 
-        A standby that follows but has not reached a consistent state could not be promoted.
+        A standby that follows but has not reached a consistent state could not be promoted, nor
+        could one that etcd does not know as synchronous.
         """
-        return any(node.is_primary and node.standbys == 2 for node in self.nodes) and all(
-            node.is_readable for node in self.nodes
+        return (
+            any(node.is_primary and node.standbys == 2 for node in self.nodes)
+            and all(node.is_readable for node in self.nodes)
+            and self._has_successor()
         )
+
+    def _has_successor(self) -> bool:
+        """Whether etcd names the leader and a synchronous standby, as Patroni records them."""
+        endpoints = ",".join(f"http://{each.machine.address}:{CLIENT_PORT}" for each in self.nodes)
+        command = ["etcdctl", "--endpoints", endpoints, "get", "--print-value-only", SYNCHRONOUS]
+        known = json.loads(self.run(command) or "{}")
+        leaders = [node.name for node in self.nodes if node.is_primary]
+        return bool(known.get("sync_standby")) and [known.get("leader")] == leaders
 
     def create_database(self, name: str) -> None:
         leader = self.leader()
