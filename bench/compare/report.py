@@ -118,13 +118,18 @@ def settings(document: Row) -> Iterator[str]:
     yield "| | version | settings | key | source |"
     yield "|---|---|---|---|---|"
     for each in document["systems"]:
-        link = f"[settings]({each['source'].replace('docs/', '../')})"
+        link = f"[settings]({_from_the_page(each['source'])})"
         version = each["version"] or f"detent {document['machine']['detent']}"
         cells = (each["name"], version, each["settings"], each["key"], link)
         yield f"| {' | '.join(cell or '–' for cell in cells)} |"
     yield ""
     failed = list(_failures(document))
     yield from failed or ["Every trial of every tool ended."]
+
+
+def _from_the_page(source: str) -> str:
+    """The address of a source; a page of these docs is relative to the page of the comparison."""
+    return f"../{source.removeprefix('docs/')}" if source.startswith("docs/") else source
 
 
 def lines(document: Row) -> Iterator[str]:

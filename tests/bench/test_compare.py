@@ -141,6 +141,15 @@ def test_a_refused_duplicate_is_reported_with_the_error() -> None:
     assert report.repeated("running")(found) == "once (refused: AlreadyEnqueued)"
 
 
+def test_settings_link_to_their_source() -> None:
+    found = document()
+    found["systems"][0]["source"] = "https://tool.example/docs/py/"
+    found["systems"][1]["source"] = "docs/reference/settings.md"
+    rows = list(report.settings(found))
+    assert "| [settings](https://tool.example/docs/py/) |" in rows[2]
+    assert "| [settings](../reference/settings.md) |" in rows[3]
+
+
 # ---- what there is ------------------------------------------------------------------------------
 
 
