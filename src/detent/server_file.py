@@ -33,9 +33,8 @@ def announce(data_dir: Path, server: Mapping[str, Any]) -> None:
     if other is not None and other["pid"] != os.getpid():
         return
     own = {**server, "pid": os.getpid(), "began": began(os.getpid())}
-    beside = data_dir / f"{SERVER_FILE}.{os.getpid()}.new"
-    private_files.write_text(beside, json.dumps(own))
-    beside.replace(data_dir / SERVER_FILE)
+    with private_files.replacing(data_dir / SERVER_FILE) as file:
+        json.dump(own, file)
 
 
 def withdraw(data_dir: Path) -> None:

@@ -94,11 +94,9 @@ def change(changed: Callable[[Contexts], Contexts]) -> Contexts:
         fcntl.flock(directory, fcntl.LOCK_EX)
         new = changed(read())
         rows = {name: each._asdict() for name, each in sorted(new.contexts.items())}
-        beside = file.with_suffix(".new")
-        private_files.write_text(
-            beside, json.dumps({"current": new.current, "contexts": rows}, indent=2) + "\n"
-        )
-        beside.replace(file)
+        with private_files.replacing(file) as draft:
+            json.dump({"current": new.current, "contexts": rows}, draft, indent=2)
+            draft.write("\n")
     finally:
         os.close(directory)
     return new

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from detent import failpoints, feed, private_files, views
@@ -78,7 +77,10 @@ def refresh(core: Core) -> dict[str, Any]:
     with core.store.read() as view:
         rows = view.rows("system_state")
     document = {shown: rows.get(name) for name, shown in NAMES.items()}
-    replace_file(core.settings.data_dir / "state.json", json.dumps(document, indent=2) + "\n")
+    with private_files.replacing(core.settings.data_dir / "state.json") as file:
+        json.dump(document, file, indent=2)
+        file.write("\n")
+        failpoints.hit("state.replace")
     return document
 
 
@@ -128,14 +130,6 @@ def _counts(name: str, data: str) -> bool:
     """Whether the end of a run is counted: a suspended run continues in another run."""
     suspends = name == "run_succeeded" and data
     return not suspends or json.loads(data).get("outcome") != "suspended"
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file atomically, so that a reader never reads a partial file."""
-    beside = path.with_name(path.name + ".new")
-    private_files.write_text(beside, text)
-    failpoints.hit("state.replace")
-    beside.replace(path)
 
 
 class StateWriter:

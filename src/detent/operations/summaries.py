@@ -5,13 +5,11 @@ it later if the worker could not.
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from detent import views
+from detent import private_files, views
 from detent.kernel.entities import Job, Run
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
@@ -76,13 +74,7 @@ def _to_schema(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(directory: Path, document: Mapping[str, Any]) -> None:
-    """Write the file atomically. The temporary name is random, so that the run's program cannot
-    place a link there."""
-    descriptor, draft = tempfile.mkstemp(".part", f".{FILE}.", directory)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        Path(draft).replace(directory / FILE)
-    finally:
-        Path(draft).unlink(missing_ok=True)
+    """Write the file atomically, in a directory in which the run's program can place links."""
+    with private_files.replacing(directory / FILE) as file:
+        json.dump(document, file, indent=2, ensure_ascii=False)
+        file.write("\n")

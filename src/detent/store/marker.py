@@ -34,9 +34,8 @@ def mark_store(data_dir: Path, url: str) -> None:
     """Record which store is in use, as a checksum: the URL itself may contain a password."""
     number = crc32(url.encode())
     if url != MEMORY and _marked(data_dir) != number:
-        beside = data_dir / f"{FILE}.new"
-        private_files.write_text(beside, json.dumps({"store": number}))
-        beside.replace(data_dir / FILE)
+        with private_files.replacing(data_dir / FILE) as file:
+            json.dump({"store": number}, file)
 
 
 def _marked(data_dir: Path) -> int | None:
