@@ -191,7 +191,7 @@ def test_half_of_a_surrogate_pair_in_the_message_of_a_checker_is_replaced(
 def test_a_verdict_that_cannot_be_stored_fails_its_check(
     s: Scene, repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checker, "_encodable", lambda value: value)
+    monkeypatch.setattr(checker, "_storable", lambda value: value)
     checks = start(s, repo, {"text": r'{"accept": true, "findings": "\ud800"}'})
     checks.gate.open.set()
     with s.working():

@@ -89,6 +89,13 @@ def test_an_error_is_shown_in_one_line_with_its_place_and_cut_short() -> None:
     assert run_outcome.shown(Invalid("a is wrong.", field="a", hint="Do b.")) == "a is wrong. Do b."
 
 
+def test_the_text_of_a_failure_can_be_stored() -> None:
+    error = ValueError("a\0b\udc80c\ud83d\ude00\ud83d")
+    report = run_outcome.failed(GRANT, "r", run_outcome.of_exception(error))
+    assert isinstance(report, c.FailRun)
+    assert report.error == "ValueError: a\ufffdb\ufffdc\U0001f600\ufffd"
+
+
 def test_an_interruption_is_found_in_groups() -> None:
     stopped = Stopped("cancel")
     group = BaseExceptionGroup("g", [ValueError(), BaseExceptionGroup("h", [stopped])])

@@ -54,6 +54,16 @@ def test_failures_are_retried_by_class_and_intent(
         handle.result(timeout=0)
 
 
+@pytest.mark.parametrize("text", ["a\udc80b", "a\0b"])
+def test_a_failure_whose_text_no_store_can_hold_is_reported(text: str) -> None:
+    h, tried = failing(ValueError(text), retry={"retries": 1})
+    handle = h.submit("work")
+    h.drain(advance=True)
+    assert tried == [0, 1]  # as failures, not as a worker that was lost
+    with pytest.raises(JobFailed, match="ValueError: a\ufffdb"):
+        handle.result(timeout=0)
+
+
 def test_a_sleeping_retry_holds_nothing_and_survives_a_restart() -> None:
     h, tried = failing(NetworkError())
     handle = h.submit("work", lifecycle="board")

@@ -43,6 +43,12 @@ def storable(value: Any, what: str) -> Any:
     return plain if isinstance(plain, str) else _decode(encoded)
 
 
+def storable_text(text: str) -> str:
+    """The text with a replacement for each character that a store refuses: NUL, lone surrogates."""
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired.replace("\0", "\ufffd")
+
+
 def _is_small(value: Any) -> bool:
     """Whether it is a short plain value that needs no conversion, as most results are."""
     kind = type(value)

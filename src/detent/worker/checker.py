@@ -11,6 +11,7 @@ from typing import Any
 
 from detent.app.retried_calls import retried
 from detent.app.subtasks import derived_id
+from detent.app.values import storable_text
 from detent.errors import DetentError, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel.acceptance import is_acceptance
@@ -216,17 +217,17 @@ def _verdict(result: Any) -> dict[str, Any]:
 
 def _parsed(text: Any) -> Any:
     try:
-        return _encodable(json.loads(text)) if isinstance(text, str) else None
+        return _storable(json.loads(text)) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
 
 
-def _encodable(value: Any) -> Any:
-    """A value of JSON, with a replacement for each half of a surrogate pair that is alone."""
+def _storable(value: Any) -> Any:
+    """A value of JSON with texts that a store can hold."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return storable_text(value)
     if isinstance(value, list):
-        return [_encodable(each) for each in value]
+        return [_storable(each) for each in value]
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(each) for key, each in value.items()}
+        return {_storable(key): _storable(each) for key, each in value.items()}
     return value

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from detent.app.failures import Failure, Interrupted
+from detent.app.values import storable_text
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
@@ -102,8 +103,11 @@ def completed(grant: c.Grant, run_id: str, result: Any, exit_code: int | None = 
 
 
 def failed(grant: c.Grant, run_id: str, failure: Failed) -> c.Report:
+    """The report of a failure. A refused one would leave the job with its worker until the lease
+    ends, so its text has only characters that every store can hold."""
     error_class, error, exit_code, reset_at = failure
-    return c.FailRun(grant, run_id, error_class.value, error, exit_code, reset_at)
+    text = storable_text(error)
+    return c.FailRun(grant, run_id, error_class.value, text, exit_code, reset_at)
 
 
 def instead_of(report: c.Report, refusal: DetentError) -> c.Report | None:
