@@ -32,12 +32,15 @@ class Request(NamedTuple):
 
 def request_for(route: Route, arguments: Mapping[str, Any]) -> Request:
     """The request of an operation: path parameters, then query or body; None is omitted."""
-    in_path = {name: quote(str(value), safe="") for name, value in arguments.items()}
-    path = route.path.format_map(in_path)
+    named = {name: value for name, value in arguments.items() if f"{{{name}}}" in route.path}
+    if empty := [name for name, value in named.items() if value == ""]:
+        # It would be the path of something else.
+        raise errors.NotFound(f"{empty[0]} is empty.", hint="Give the id or the name.")
+    path = route.path.format_map(
+        {name: quote(str(value), safe="") for name, value in named.items()}
+    )
     rest = {
-        name: value
-        for name, value in arguments.items()
-        if f"{{{name}}}" not in route.path and value is not None
+        name: value for name, value in arguments.items() if name not in named and value is not None
     }
     key = rest.pop("idempotency_key", None)
     headers = {} if key is None else {"Idempotency-Key": str(key)}

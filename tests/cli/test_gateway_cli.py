@@ -18,7 +18,7 @@ from detent import server_file, service
 from detent.boot_time import since_boot_s
 from detent.cli.gateway_client import Gateway, GatewayInfo, live_gateway
 from detent.cli.main import cli
-from detent.errors import DetentError, Unavailable
+from detent.errors import DetentError, NotFound, Unavailable
 from detent.http_requests import Route, request_for
 from detent.operations import OPERATIONS
 from tests.gateway.installation import DEADLINE_S, Installation, installed
@@ -102,6 +102,12 @@ def test_an_operation_that_an_older_gateway_lacks_is_reported(gateway: Installat
     with pytest.raises(DetentError) as caught:
         older.call("show_task", task_id="x")
     assert "Restart the gateway." in caught.value.hint
+
+
+def test_an_empty_id_is_not_another_path(asked: Gateway) -> None:
+    for operation in ("show_task", "cancel_task"):
+        with pytest.raises(NotFound, match=r"task_id is empty\."):
+            asked.exactly(operation, task_id="")
 
 
 def test_none_is_left_out_and_flags_are_words() -> None:

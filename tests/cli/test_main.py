@@ -55,6 +55,29 @@ def test_an_error_is_one_message_with_its_code_and_what_now(
     assert result.exit_code == 1
 
 
+def test_an_argument_that_is_not_text_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    @click.argument("text")
+    def encode(text: str) -> None:
+        text.encode()
+
+    monkeypatch.setitem(main.cli.commands, "encode", encode)
+    result = CliRunner().invoke(main.cli, ["encode", "no\udc80such"])
+    assert result.exit_code == 2
+    assert r"'no\udc80such' is not valid in the encoding of the terminal" in result.stderr
+
+
+def test_a_defect_is_not_taken_for_an_argument_that_is_not_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @click.command()
+    def encode() -> None:
+        "\xe9".encode("ascii")
+
+    monkeypatch.setitem(main.cli.commands, "encode", encode)
+    assert isinstance(CliRunner().invoke(main.cli, ["encode"]).exception, UnicodeEncodeError)
+
+
 def test_the_module_is_the_program() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "detent", "--version"],

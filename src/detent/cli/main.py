@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from click.exceptions import NoSuchCommand
 from detent.cli import output, target_options
 from detent.cli.command_table import COMMANDS as COMMANDS
 from detent.cli.option_names import name_options
-from detent.errors import DetentError, Misconfigured, Refused
+from detent.errors import DetentError, Invalid, Misconfigured, Refused
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -92,12 +93,32 @@ class LazyGroup(click.Group):
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except UnicodeEncodeError as error:
+            if not _SURROGATE.search(str(error.object)):
+                raise
+            explained: DetentError = _not_unicode(error)
+            output.print_error(explained)
+            ctx.exit(explained.exit_code)
         except OSError as error:
             if error.errno == EPIPE:
                 raise  # the reader closed the pipe: click exits without a message
             explained = _from_os_error(error)
             output.print_error(explained)
             ctx.exit(explained.exit_code)
+
+
+#: Stands for a byte of the command line that is not text in the encoding of the terminal.
+_SURROGATE = re.compile("[\udc80-\udcff]")
+
+
+def _not_unicode(error: UnicodeEncodeError) -> DetentError:
+    """The error for a command line with bytes that are not text."""
+    return Invalid(
+        f"The text {str(error.object)[:200]!r} is not valid in the encoding of the terminal.",
+        field="argument",
+        given=ascii(error.object)[:200],
+        hint="Give it in UTF-8, with a locale of UTF-8 such as LC_ALL=C.UTF-8.",
+    )
 
 
 def _from_os_error(error: OSError) -> DetentError:
