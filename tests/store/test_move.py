@@ -122,3 +122,18 @@ def test_what_is_damaged_stays_where_it_is(case: Case, postgres_url: str) -> Non
     with store.read() as view:
         assert view.head() == 0
     store.close()
+
+
+def test_texts_that_postgresql_cannot_store_are_named_before_anything_is_copied(
+    case: Case, empty_postgres_url: str
+) -> None:
+    job = submit_job(case.engine, priority="P0")
+    held = claim_one(case.engine)
+    failure = c.FailRun(held.grant, held.job.run_id or "", "cancelled", "a\0b", decision="failed")
+    do(case.engine, failure)
+    with pytest.raises(Refused, match=rf"{job} \(error in ended_jobs\)"):
+        move(source(case), empty_postgres_url, LEASE_US)
+    store = open_store(empty_postgres_url, case.clock)
+    with store.read() as view:
+        assert view.head() == 0
+    store.close()

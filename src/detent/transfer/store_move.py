@@ -4,6 +4,7 @@ Evidence is copied from its directory, and output from the files of the runs.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from detent.errors import Broken, Refused
@@ -32,6 +33,8 @@ FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "int
 
 BATCH = 1_000
 PIECE_BYTES = 131_072
+#: The most rows that a refusal names.
+SHOWN = 10
 
 
 class Moved(NamedTuple):
@@ -61,6 +64,7 @@ def move(
             f"The database is damaged and was not moved: {before.differences[0]}",
             hint="`detent verify` lists every difference; `detent rebuild` repairs rows.",
         )
+    _require_no_nul(source)
     target = open_store(url)
     try:
         _require_empty(target)
@@ -122,6 +126,20 @@ def _batches(
         yield rows
         count += len(rows)
         progress(name, count, total)
+
+
+def _require_no_nul(source: SqliteStore) -> None:
+    """Refuse a database with texts that PostgreSQL cannot store, before anything is copied."""
+    with source.read() as view:
+        rows = list(islice(table_copy.with_nul(view), SHOWN))
+    if rows:
+        listed = ", ".join(f"{key} ({column} in {table})" for table, key, column in rows)
+        raise Refused(
+            "PostgreSQL cannot store the character U+0000, which these rows contain: "
+            f"{listed}. Nothing was copied.",
+            hint="Delete this work with `detent delete`, or after its retention with `detent gc`, "
+            "and move again.",
+        )
 
 
 def _require_empty(target: Store) -> None:

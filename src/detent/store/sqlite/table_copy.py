@@ -7,6 +7,11 @@ from detent.store.sqlite.reader import SqliteReader
 
 BATCH = 1_000
 COLUMNS = "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid"
+#: All tables but those of the log.
+WITH_ROWS = (
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    " AND name NOT IN ('commits', 'stream_commits') ORDER BY name"
+)
 
 
 def columns(view: SqliteReader, table: str) -> list[str]:
@@ -16,6 +21,16 @@ def columns(view: SqliteReader, table: str) -> list[str]:
 def count(view: SqliteReader, table: str) -> int:
     rows: int = view.raw(f"SELECT count(*) FROM {table}")[0][0]
     return rows
+
+
+def with_nul(view: SqliteReader) -> Iterator[tuple[str, str, str]]:
+    """The rows whose text contains U+0000: the table, the first column of the row, the column."""
+    for (table,) in view.raw(WITH_ROWS):
+        names = columns(view, table)
+        for name in names:
+            found = f'typeof("{name}") = \'text\' AND instr("{name}", char(0))'
+            for (key,) in view.raw(f'SELECT "{names[0]}" FROM {table} WHERE {found} LIMIT 10'):
+                yield table, str(key), name
 
 
 def batches(view: SqliteReader, table: str) -> Iterator[list[tuple[Any, ...]]]:
