@@ -1,7 +1,9 @@
 """The root command: its table, its speed by not importing, and errors as one message."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -76,6 +78,21 @@ def test_a_defect_is_not_taken_for_an_argument_that_is_not_text(
 
     monkeypatch.setitem(main.cli.commands, "encode", encode)
     assert isinstance(CliRunner().invoke(main.cli, ["encode"]).exception, UnicodeEncodeError)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_does_not_fail_a_command(closed: str, tmp_path: Path) -> None:
+    command = f'"$0" -m detent config show {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
 
 
 def test_the_module_is_the_program() -> None:

@@ -10,6 +10,7 @@ from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,6 +146,7 @@ cli.params.extend(target_options.options(hidden=False))
 
 def main() -> None:
     """The entry point of the `detent` program."""
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A character that the terminal cannot show must not fail the command.
@@ -155,6 +157,13 @@ def main() -> None:
         if "detent.service" in sys.modules and isinstance(end.code, int | None):
             _exit_without_cleanup(end.code or 0)
         raise
+
+
+def _open_standard_streams() -> None:
+    """Open the streams that the caller has closed, so that no other file takes their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _exit_without_cleanup(code: int) -> None:
