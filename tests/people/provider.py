@@ -25,6 +25,7 @@ ACCOUNTS: Mapping[str, Mapping[str, Any]] = {
     "vic": {"email": "vic@example.com", "groups": ["guests"]},
     "otto": {"email": "otto@example.com", "groups": ["others"]},
     "eve": {"email": "eve@example.com", "groups": ["admins"], "email_verified": False},
+    "mel": {"email": "mel@example.com", "groups": ["admins"], "email_verified": "false"},
     "owner": {"email": "owner", "groups": ["admins"]},
 }
 ROLES = ("admins=admin", "payments=reviewer:payments", "guests=viewer:shop", "user:pam=viewer")

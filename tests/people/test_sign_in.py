@@ -1,5 +1,6 @@
 """People who sign in through a real OpenID Connect provider, over HTTP and on the command line."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from io import BytesIO
@@ -16,9 +17,12 @@ from detent.cli.main import cli
 from detent.errors import Misconfigured
 from detent.gateway.identity_provider import IdentityProvider, check_settings
 from detent.kernel import commands as c
+from detent.operations import users
+from detent.operations.users import Identity
 from detent.pkce import challenge_of
 from detent.settings import Settings
-from tests.gateway.installation import Installation, installed
+from tests.gateway.installation import Installation, installed, until
+from tests.gateway.readers import messages, socket_to, submit, until_closed
 from tests.people.provider import People, oidc_settings, sign_in
 from tests.ports import free_port
 
@@ -70,7 +74,7 @@ def test_the_provider_gets_pkce_state_and_nonce(signed: People) -> None:
     assert "SameSite=lax" in header
 
 
-@pytest.mark.parametrize("login", ["otto", "eve", "owner"])
+@pytest.mark.parametrize("login", ["otto", "eve", "mel", "owner"])
 def test_without_a_role_or_an_own_name_there_is_no_session(signed: People, login: str) -> None:
     browser, end = sign_in(signed.gateway, login)
     reason = "no-role" if login == "otto" else "failed"
@@ -174,6 +178,24 @@ def test_a_token_has_no_other_project(signed: People) -> None:
     refused = signed.gateway.client().post("/api/me/project", json={"project": "shop"})
     assert (refused.status_code, refused.json()["field"]) == (422, "project")
     assert me(signed.gateway.client())["projects"] == []
+
+
+def test_a_lost_role_ends_the_open_feeds_of_its_project(tmp_path: Path) -> None:
+    with installed(tmp_path, oidc_roles=("admins=admin", "guests=viewer:shop")) as gateway:
+        ada = Identity("https://sso.example", "1", "ada@example.com", ("admins", "guests"))
+        secret, _ = users.sign_in(gateway.core, ada)
+        options = {"additional_headers": {"Cookie": f"detent={secret}"}, "origin": gateway.url}
+        with (
+            socket_to(gateway, **options) as everything,
+            socket_to(gateway, "?project=shop", **options) as shop,
+        ):
+            users.sign_in(gateway.core, ada._replace(groups=("guests",)))
+            until(lambda: len(gateway.hub.readers) == 1)
+            until_closed(everything)
+            assert everything.close_code == 4401
+            submit(gateway.client(), project="shop")
+            names = [each.get("name") for each in itertools.islice(messages(shop), 2)]
+            assert names == [None, "task_created"]
 
 
 # ---- users and the end of sessions -----------------------------------------------------------

@@ -1,5 +1,6 @@
 """The worker's parts one by one: the engine client, the reporter, due times, isolation."""
 
+import asyncio
 import threading
 from time import monotonic
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 from detent.app import retried_calls
 from detent.engine import CommandRequest, CommandResult, Engine, PendingResults, due_timers
 from detent.engine.claims import ClaimRequest
-from detent.errors import Refused, Unavailable
+from detent.errors import Refused, StoreUnavailable, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
 from detent.store.memory import MemoryStore
@@ -22,7 +23,7 @@ from detent.worker import engine_client
 from detent.worker import reporter as reporter_module
 from detent.worker.active_run import HeldJob
 from detent.worker.due_times import Alarms
-from detent.worker.engine_client import EngineClient
+from detent.worker.engine_client import EngineClient, WorkerEngineClient
 from detent.worker.held_jobs import HeldJobs
 from detent.worker.pace import FEWEST_RUNS, LEAST_COST_S, Pace
 from detent.worker.pools import Threads
@@ -94,6 +95,30 @@ def test_retries_end(monkeypatch: pytest.MonkeyPatch) -> None:
     engine: Any = Flaky(AWAY)
     with pytest.raises(Unavailable):
         EngineClient(engine, "w").execute(c.RestPlan(c.Grant("j", 1, "n")))
+
+
+STORE_AWAY = StoreUnavailable("the database cannot be reached", retry_after_s=1)
+
+
+def test_a_run_asks_as_long_as_its_lease_for_a_store_that_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lease can be longer than other calls are retried."""
+    monkeypatch.setattr(retried_calls, "RETRY_S", 0.0)
+    lease_over, command = held(HeldJobs(), "j").expired, c.RestPlan(c.Grant("j", 1, "n"))
+    engine: Any = Flaky(STORE_AWAY, "done")
+    assert EngineClient(engine, "w").execute(command, lease_over=lease_over) == "done"
+
+    posted: Any = Flaky(STORE_AWAY, STORE_AWAY, CommandResult("done"))
+    reporter = Reporter(posted)
+    reporter.start()
+    client = WorkerEngineClient(posted, "w", reporter)
+    assert asyncio.run(client.execute_async(command, lease_over=lease_over)) == "done"
+    reporter.stop()
+
+    bucket: Any = Flaky(AWAY)
+    with pytest.raises(Unavailable):
+        EngineClient(bucket, "w").execute(command, lease_over=lease_over)
 
 
 def test_a_report_is_sent_again_while_the_store_is_unavailable() -> None:

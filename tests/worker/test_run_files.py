@@ -5,13 +5,15 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
 from detent import redaction
-from detent.errors import Invalid, TooLarge, Unavailable
+from detent.app import retried_calls
+from detent.errors import Invalid, StoreUnavailable, TooLarge, Unavailable
 from detent.store.blobs import Blob
 from detent.store.memory import MemoryStore
 from detent.worker import run_files
@@ -90,6 +92,20 @@ def test_evidence_is_stored_when_the_store_is_available_again(tmp_path: Path) ->
     kept = RunFiles(tmp_path, "r1", blobs=RetriedBlobs(blobs)).keep("a.log", "text")
     assert blobs.tries == 3
     assert b"".join(stored.read(kept.sha256)) == b"text"
+
+
+def test_evidence_is_stored_as_long_as_the_lease_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retried_calls, "RETRY_S", 0.0)
+    answers = [StoreUnavailable("the database cannot be reached", retry_after_s=1)]
+
+    class Away:
+        def put(self, file: BinaryIO) -> Blob:
+            if answers:
+                raise answers.pop()
+            return MemoryStore().blobs.put(file)
+
+    blobs: Any = Away()
+    assert RetriedBlobs(blobs, lambda: False).put(BytesIO(b"text")).size == 4
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "", " x"])

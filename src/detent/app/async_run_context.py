@@ -230,7 +230,8 @@ class AsyncRun(RunInfo):
     async def now(self) -> int:
         """As Run.now."""
         self._journal.check()
-        return await self._client.run_blocking(self._client.now)
+        lease_over = self._journal.run.held.expired
+        return await self._client.run_blocking(lambda: self._client.now(lease_over))
 
 
 def awaitable(run: Run | AsyncRun) -> AsyncRun:

@@ -1,17 +1,18 @@
 """Calls of a run that are retried while the store is unavailable, so that the run does not fail.
 
-A call is retried until the lease of the run has ended, and for at most 30 seconds.
+A call is retried until the lease of the run has ended. Without a lease, and for other services such
+as a bucket, which the lease may outlast by far, it is retried for 30 seconds.
 """
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from detent.errors import Refused, Unavailable
+from detent.errors import Refused, StoreUnavailable, Unavailable
 
 T = TypeVar("T")
 
-#: How long a call is retried: as long as a lease lasts.
+#: How long a call is retried that is not retried until its lease has ended.
 RETRY_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
@@ -30,9 +31,13 @@ class Backoff:
         self.next_s = FIRST_PAUSE_S
         self.retried = False
 
-    def is_exhausted(self) -> bool:
-        """Whether the call must fail now."""
-        return self.lease_over() or time.monotonic() >= self.until_s
+    def is_exhausted(self, error: Unavailable) -> bool:
+        """Whether the call must fail now, after this error."""
+        if self.lease_over():
+            return True
+        if isinstance(error, StoreUnavailable) and self.lease_over is not never:
+            return False  # a store that is unavailable renews no lease, so the lease ends
+        return time.monotonic() >= self.until_s
 
     def pause_s(self) -> float:
         """The pause before the next try, twice as long as the one before."""
@@ -51,7 +56,7 @@ def retried(call: Callable[[], T], lease_over: Callable[[], bool] = never) -> T:
     while True:
         try:
             return call()
-        except Unavailable:
-            if backoff.is_exhausted():
+        except Unavailable as error:
+            if backoff.is_exhausted(error):
                 raise
         time.sleep(backoff.pause_s())

@@ -428,4 +428,4 @@ class Run(RunInfo):
         ```
         """
         self._journal.check()
-        return self._client.now()
+        return self._client.now(self._journal.run.held.expired)

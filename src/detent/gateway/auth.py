@@ -105,6 +105,17 @@ class Tokens:
         """Whether the digest is of a valid token or session, according to the cache."""
         return is_valid(self._rows, key, self._now)
 
+    def may_follow(self, key: str, project: str | None) -> bool:
+        """Whether the owner of a token may still read the feed of a project, or of all (None).
+
+        A person who signs in again with fewer groups has fewer roles in all sessions.
+        """
+        if not self.valid(key):
+            return False
+        caller = self._caller(key)
+        allowed = caller.projects or (caller.project,)
+        return None in allowed or project in allowed
+
     def read(self) -> None:
         begun = time.monotonic()
         with self._store.read() as view:

@@ -251,12 +251,16 @@ RESPONSES = {
         f"HTTP/1.1 {status} {reason}\r\n"
         "content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
     ).encode()
-    for status, reason in ((408, "Request Timeout"), (503, "Service Unavailable"))
+    for status, reason in (
+        (400, "Bad Request"),
+        (408, "Request Timeout"),
+        (503, "Service Unavailable"),
+    )
 }
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """A WebSocket: it counts, and is never closed in favour of others: it is authenticated."""
+    """A WebSocket: it counts. Once it is open, it is authenticated and not closed for others."""
 
     registry: Connections
 
@@ -268,10 +272,20 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.registry.drop(self)
         super().connection_lost(exc)
 
-    def rank(self) -> int | None:
-        return None
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.handshake_initiated and self.conn.handshake_exc is not None:
+            # uvicorn waits for a request, but websockets could not read it and ignores the rest.
+            self.end(400)
 
-    def end(self, status: int) -> None:  # noqa: ARG002 - the handshake is running or over
+    def rank(self) -> int | None:
+        return None if self.handshake_complete else 2
+
+    def end(self, status: int) -> None:
+        if self.transport.is_closing():
+            return
+        if not self.handshake_complete and self.initial_response is None:
+            self.transport.write(RESPONSES[status])
         self.transport.close()
 
 

@@ -208,7 +208,7 @@ class FeedHub:
             self._loop.call_soon(self._wake_some)
 
     async def _watch_tokens(self) -> None:
-        """End connections whose token is no longer valid; send cursors to idle connections."""
+        """End connections that are no longer authorised; send cursors to idle connections."""
         looks = 0
         while True:
             await asyncio.sleep(TOKEN_CHECK_S)
@@ -226,7 +226,7 @@ class FeedHub:
             log.warning("The tokens cannot be read; the next check tries again.", exc_info=True)
             return
         for reader in self.readers:
-            if not self.tokens.valid(reader.key):
+            if not self.tokens.may_follow(reader.key, reader.filter.project):
                 reader.end("unauthorized")
 
     # -- readers ---------------------------------------------------------------------------

@@ -138,7 +138,8 @@ class IdentityProvider:
                 hint="Set oidc.name_claim to a claim that it reports, or add its scope to "
                 "oidc.scopes.",
             )
-        if claim == "email" and claims.get("email_verified") is False:
+        # Some providers report it as a text.
+        if claim == "email" and claims.get("email_verified") in (False, "false"):
             raise Forbidden(f"The provider has not verified the address {name}.")
         given = claims.get(self.settings.oidc_groups_claim) or ()
         groups = [given] if isinstance(given, str) else given

@@ -162,7 +162,7 @@ class Harness:
             if claimed.job.run_id is None:
                 self._run_plan(held)
             else:
-                run = resolve(held, self.app, self.runners, self.files)
+                run = resolve(held, self.app, self.runners, self._files)
                 self._report(self._execute_run(run))
         except Crash:
             self.hooks.clear()
@@ -182,7 +182,7 @@ class Harness:
                 report = instead_of(report, error)
 
     def _run_plan(self, held: HeldJob) -> None:
-        plan = PlanRun(held, self.app, self.client, self.files, self.runners)
+        plan = PlanRun(held, self.app, self.client, self._files, self.runners)
         waiting: list[ActiveRun] = []
         work = plan.advance()
         while True:
@@ -197,6 +197,9 @@ class Harness:
 
     def files(self, run_id: str) -> RunFiles:
         return RunFiles(self.runs, run_id, blobs=self.store.blobs)
+
+    def _files(self, _: HeldJob, run_id: str) -> RunFiles:
+        return self.files(run_id)
 
     # -- time ------------------------------------------------------------------------------
 

@@ -42,6 +42,10 @@ class Runner(Protocol):
         """Execute the run and return its report."""
 
 
+#: Makes the files of a run of a held job, by the id of the run.
+MakeFiles = Callable[["HeldJob", str], RunFiles]
+
+
 class PlanWork(NamedTuple):
     """What the worker must execute next for a plan."""
 

@@ -46,9 +46,9 @@ class EngineClient:
         """The content of a stored file, retried as `execute` is."""
         return retried(lambda: b"".join(self.engine.store.blobs.read(sha256)), lease_over)
 
-    def now(self) -> int:
+    def now(self, lease_over: Callable[[], bool] = never) -> int:
         """The store's clock, in microseconds, retried as `execute` is."""
-        return self.query(lambda view: view.now())
+        return self.query(lambda view: view.now(), lease_over)
 
     def execute(
         self,
@@ -64,8 +64,8 @@ class EngineClient:
         while True:
             try:
                 return self._execute(command, grant)
-            except Unavailable:
-                if backoff.is_exhausted():
+            except Unavailable as error:
+                if backoff.is_exhausted(error):
                     raise
             except Refused as refusal:
                 if backoff.was_recorded(refusal):
@@ -84,7 +84,7 @@ class EngineClient:
             unavailable = next((each for each in results if isinstance(each, Unavailable)), None)
             if unavailable is None:
                 return results
-            if backoff.is_exhausted():
+            if backoff.is_exhausted(unavailable):
                 raise unavailable
             time.sleep(backoff.pause_s())
 
@@ -132,5 +132,5 @@ class WorkerEngineClient(EngineClient):
             result = await self.reporter.execute(ask)
             if isinstance(result, Refused) and backoff.was_recorded(result):
                 return CommandResult(None)
-            if not isinstance(result, Unavailable) or backoff.is_exhausted():
+            if not isinstance(result, Unavailable) or backoff.is_exhausted(result):
                 return result

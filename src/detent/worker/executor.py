@@ -30,7 +30,7 @@ from detent.kernel import commands as c
 from detent.kernel.acceptance import conflicts_in, is_acceptance
 from detent.program_log import about
 from detent.worker import run_outcome
-from detent.worker.active_run import ActiveRun, HeldJob, HeldPlan, PlanWork, Runner
+from detent.worker.active_run import ActiveRun, HeldJob, HeldPlan, MakeFiles, PlanWork, Runner
 from detent.worker.checker import concerns, with_check, with_findings
 from detent.worker.critic import require_critic, with_decision
 from detent.worker.due_times import Alarms
@@ -41,7 +41,6 @@ from detent.worker.plan_runner import PlanRun
 from detent.worker.pools import EventLoop, IntentPool, Item, Threads
 from detent.worker.reporter import Reporter, Result
 from detent.worker.required_evidence import required_of, with_evidence
-from detent.worker.run_files import RunFiles
 from detent.worker.runners.registry import Runners
 from detent.worker.suspect_jobs import Isolation, is_suspect
 
@@ -55,7 +54,7 @@ class Executor:
         self,
         app: App,
         client: WorkerEngineClient,
-        files: Callable[[str], RunFiles],
+        files: MakeFiles,
         *,
         lease_s: float,
         grace_s: float,
@@ -271,9 +270,7 @@ def _can_stop(run: ActiveRun) -> bool:
 # ---- 2. resolve ------------------------------------------------------------------------------
 
 
-def resolve(
-    held: HeldJob, app: App, runners: Runners, files: Callable[[str], RunFiles]
-) -> ActiveRun:
+def resolve(held: HeldJob, app: App, runners: Runners, files: MakeFiles) -> ActiveRun:
     """The run of a claimed job without a plan: its intent, its runner, its payload."""
     job = held.job
     run_id = job.run_id or ""
@@ -282,7 +279,7 @@ def resolve(
         held,
         run_id,
         intent,
-        files(run_id),
+        files(held, run_id),
         runner=runners.for_job(held, intent),
         payload=held.payload,
         attempt=job.attempt,

@@ -28,9 +28,8 @@ from detent.kernel.world import World
 from detent.submission.payload import step_payload
 from detent.submission.plan_checks import with_inherited_fields
 from detent.worker import run_outcome
-from detent.worker.active_run import ActiveRun, HeldJob, PlanWork
+from detent.worker.active_run import ActiveRun, HeldJob, MakeFiles, PlanWork
 from detent.worker.engine_client import EngineClient
-from detent.worker.run_files import RunFiles
 from detent.worker.runners.registry import Runners
 
 log = logging.getLogger("detent.worker")
@@ -47,7 +46,7 @@ class PlanRun:
         held: HeldJob,
         app: App,
         client: EngineClient,
-        files: Callable[[str], RunFiles],
+        files: MakeFiles,
         runners: Runners,
         draining: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -153,7 +152,7 @@ class PlanRun:
             self.held,
             run_id,
             intent,
-            self.files(run_id),
+            self.files(self.held, run_id),
             runner=self.runners.of(intent),
             payload=step_payload(planned, self.held.payload, results),
             attempt=step.retries + step.lost + 1,

@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from detent import failpoints
@@ -26,6 +25,7 @@ from detent.operations.providers import register_providers
 from detent.store.port import WriteTransaction
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import cgroup, sandbox
+from detent.worker.active_run import HeldJob
 from detent.worker.claimer import Claimer
 from detent.worker.engine_client import WorkerEngineClient
 from detent.worker.executor import Executor
@@ -99,12 +99,11 @@ class Worker:
         self.reporter = Reporter(core.engine, self._freed)
         self.uploader = OutputUploader(core.store)
         self.client = WorkerEngineClient(core.engine, self.name, self.reporter)
-        self.files = self._run_files()
         self.memory = MemoryPressure(size, settings.worker_memory_reserve_percent)
         self.executor = Executor(
             self.app,
             self.client,
-            self.files,
+            self._run_files,
             lease_s=core.engine.lifetimes.lease_us / 1_000_000,
             grace_s=self.grace_s,
             threads=size,
@@ -164,13 +163,12 @@ class Worker:
         }
         return Sessions(agents, Workspaces(self.data_dir).holds, grace_us) if agents else None
 
-    def _run_files(self) -> Callable[[str], RunFiles]:
-        """A function that makes the files of a run by its id."""
-        return partial(
-            RunFiles,
+    def _run_files(self, held: HeldJob, run_id: str) -> RunFiles:
+        return RunFiles(
             self.data_dir / "runs",
+            run_id,
             max_output=self.core.settings.worker_output_limit,
-            blobs=RetriedBlobs(self.core.store.blobs),
+            blobs=RetriedBlobs(self.core.store.blobs, held.expired),
             on_output=self.uploader.on_output,
         )
 

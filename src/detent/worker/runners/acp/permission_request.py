@@ -78,7 +78,9 @@ class PermissionRequests:
 
     def _ask(self, wait: str, text: str, options: Sequence[str]) -> None:
         limit_s = self.agent.permission_timeout_s
-        due_at = None if limit_s is None else self.client.now() + round(limit_s * 1_000_000)
+        due_at = None
+        if limit_s is not None:
+            due_at = self.client.now(self.run.held.expired) + round(limit_s * 1_000_000)
         detail = {"text": redact(text), "options": [redact(each) for each in options]}
         command = c.RequestPermission(
             self.run.held.grant, self.run.run_id, wait, due_at=due_at, detail=detail

@@ -146,6 +146,9 @@ class AgentRun:
     def _query(self, read: Callable[[ReadTransaction], T]) -> T:
         return self.client.query(read, self.run.held.expired)
 
+    def _now(self) -> int:
+        return self.client.now(self.run.held.expired)
+
     # -- working ---------------------------------------------------------------------------
 
     def _worked(self, prompt: str, past: Past, budget: int | None) -> End:
@@ -188,7 +191,7 @@ class AgentRun:
             self._note(f"{following.lines.too_long} lines were too long to be read")
         if self.agent.success == "exit" and "text" not in reader.facts:
             reader.facts["text"] = following.tail()
-        return end_of(self.agent, reader, code, resumed=resumed, now=self.client.now())
+        return end_of(self.agent, reader, code, resumed=resumed, now=self._now())
 
     def follow(self, start: AgentStart, reader: Reader) -> tuple[int, AgentFollower]:
         """Start the agent's process and read its output until it has ended."""
@@ -235,7 +238,7 @@ class AgentRun:
         if self.failure is not None:
             raise self.failure
         if end.kind == FailureClass.BUDGET and self._may_spend_on():
-            return self._suspended("share", "timer", {}, self.client.now())
+            return self._suspended("share", "timer", {}, self._now())
         if self.meter.exceeded or end.kind == FailureClass.BUDGET:
             stopped = f"the agent {self.agent.name} was stopped: its costs exceed its budget"
             why = stopped if self.meter.exceeded else end.text or stopped
@@ -327,7 +330,7 @@ class AgentRun:
     def _ask(self, question: Asked) -> c.Report:
         due_at = None
         if question.expires_in_s is not None:
-            due_at = self.client.now() + round(question.expires_in_s * 1_000_000)
+            due_at = self._now() + round(question.expires_in_s * 1_000_000)
         return self._suspended("answer", "question", question.detail(), due_at)
 
     def _denied(self, denials: Any, result: dict[str, Any]) -> c.Report:
