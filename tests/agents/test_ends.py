@@ -19,7 +19,7 @@ Ending = tuple[Sequence[Step], str, str | None, int | None, str]
 ENDS: dict[str, Ending] = {
     "success": ([{"say": "hello"}], "ready", None, 0, ""),
     "max turns": ([{"say": "a"}, {"say": "b"}, {"say": "c"}], "failed", "error", 1, "max_turns"),
-    "api 401": ([{"api_error": 401}], "failed", "needs_user", 1, "Sign the agent in again"),
+    "api 401": ([{"api_error": 401}], "failed", "needs_user", 1, "401. Sign the agent in"),
     "api 500": ([{"api_error": 500}], "blocked", "network", 1, "status 500"),
     "api 400": ([{"api_error": 400}], "failed", "error", 1, "status 400"),
     "error in work": (
@@ -38,7 +38,7 @@ ENDS: dict[str, Ending] = {
         "failed",
         "needs_user",
         1,
-        "It does not know an option",
+        "'--session-id'. It does not know an option",
     ),
     "words on stderr": ([{"stderr": "no disk"}, {"exit": 3}], "failed", "error", 3, "no disk"),
 }

@@ -79,6 +79,30 @@ def test_commands_need_it_too_and_a_submission_cannot_lower_it(s: Scene) -> None
     assert "no evidence of type test_result" in error_of(handle)
 
 
+def test_a_command_that_ran_out_of_time_keeps_its_evidence(s: Scene) -> None:
+    code = (
+        "import os, pathlib, time; "
+        "pathlib.Path(os.environ['DETENT_EVIDENCE_DIR'], 'a.log').write_text('x'); time.sleep(600)"
+    )
+    app = App()
+    app.command("slow", [sys.executable, "-c", code], timeout_s=2, **ONCE)
+    s.app = app
+    with s.working():
+        s.handle = app.submit("slow", options={"retry": {"classes": {"timeout": {"retries": 0}}}})
+        until(lambda: s.handle and s.handle.state() == "failed", "its time limit")
+    assert s.evidence() == {"a.log": "log"}
+
+
+def test_a_question_is_kept_without_its_secrets(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_KEY", "secret of a service")
+    s.script([{"ask": {"text": "Is secret of a service right?"}}], secrets={"K": "env:SERVICE_KEY"})
+    s.submit()
+    with s.working():
+        s.rests("blocked")
+    kept = s.core.settings.data_dir / "runs" / s.run()["id"] / "evidence" / "question.json"
+    assert kept.read_text() == '{"text": "Is [secret] right?"}'
+
+
 @pytest.mark.parametrize("given", ["log", ["logs"], [3]])
 def test_a_type_that_does_not_exist_is_refused_at_registration(given: Any) -> None:
     with pytest.raises(Invalid, match="requires_evidence must be"):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from detent.kernel import commands as c
 from detent.review.unified_diff import parse_diff
 from detent.worker import worktree_evidence
 from detent.worker.run_files import Kept, RunFiles
 from detent.worker.workspaces import Staged, Workspaces
 from detent.worker.worktree_evidence import MAX_IMAGES, keep_changes
-from tests.agents.scene import Scene
+from tests.agents.scene import Scene, Step
+from tests.worker.waiting import until
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 PNG = b"\x89PNG\r\n\x1a\n\0"
@@ -157,3 +159,19 @@ def test_files_that_an_agent_leaves_cannot_displace_its_diff(
     with s.working():
         s.rests("ready")
     assert s.evidence() == {"changes.diff": "unknown", "a.txt": "unknown"}
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_stopped_agent_keeps_its_diff_and_its_evidence(
+    s: Scene, repo: Path, cancelled: bool
+) -> None:
+    left: list[Step] = [{"write": {"code.py": "x = 3\n"}}, {"evidence": {"run.log": "ran"}}]
+    s.script([*left, {"say": "waiting"}, {"hang": 600}], repos=[str(repo.parent)])
+    s.intent(workspace="worktree", idle_timeout_s=3_600 if cancelled else 1.5)
+    task_id = s.submit({"repo": str(repo)})
+    with s.working():
+        until(lambda: s.runs() and "waiting" in s.output(), "the agent waits")
+        if cancelled:
+            s.do(c.CancelTask(task_id))
+        s.rests("cancelled" if cancelled else "timed_out")
+    assert s.evidence() == {"changes.diff": "unknown", "run.log": "log"}

@@ -131,3 +131,25 @@ def test_providers_sign_an_agent_in(
     more = '[intents.plain]\nagent = "claude"\nprompt = "Fix it."\n'
     Path("detent.toml").write_text(PROVIDERS + more)
     assert not listed(run)["claude"]["signed_in"], "an intent without providers has no key"
+
+
+def test_the_doctor_reports_secrets_that_cannot_be_read(
+    run: Run, data: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(code: int) -> list[str]:
+        shown = json.loads(run("doctor", "--json", code=code).stdout)["findings"]
+        return [each["what"] for each in shown if each["name"] == "secrets"]
+
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", str(ports.free_port()))
+    key = tmp_path / "key"
+    sign = f'[intents.sign]\ncommand = ["codex"]\nsecrets = {{ SIGNING = "file:{key}" }}\n'
+    Path("detent.toml").write_text(CONFIG + sign)
+    of_command, of_agent = missing(1)
+    assert of_command.startswith(f"{key}, which intents.sign.secrets.SIGNING names, cannot be read")
+    assert of_agent == (
+        "The environment variable OUR_KEY, which agents.careful.secrets.CODEX_API_KEY names, "
+        "is not set."
+    )
+    monkeypatch.setenv("OUR_KEY", SECRET)
+    key.write_text(SECRET)
+    assert missing(0) == []

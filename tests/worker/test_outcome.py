@@ -17,7 +17,7 @@ from detent.app.failures import (
     Stopped,
     TimedOut,
 )
-from detent.errors import Invalid, Refused
+from detent.errors import Invalid, Misconfigured, Refused
 from detent.kernel import commands as c
 from detent.worker import run_outcome
 
@@ -43,6 +43,7 @@ GRANT = c.Grant("j", 1, "n")
         (NeedsUser(), "needs_user"),
         (OverBudget(), "budget"),
         (RateLimited(), "rate_limit"),
+        (Misconfigured("The variable KEY is not set.", setting="x"), "needs_user"),
         (Failure("odd", error_class="network"), "network"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from detent.app import configured_intents
 from detent.app.agent_config import agent_from
-from detent.cli.agent_status import agent_statuses, how_to_sign_in, key_problems
+from detent.cli.agent_status import agent_statuses, how_to_sign_in, key_problems, unresolved
 from detent.cli.finding import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
@@ -29,6 +29,7 @@ from detent.worker import sandbox
 
 #: Sections whose environment variables are settings; `DETENT_RUN_…` variables belong to a run.
 OWN_SECTIONS = {name(each.name).split(".")[0] for each in fields(Settings)} - {"run"}
+SET_SECRET = "Set it for the worker, which resolves it when a run starts."
 
 
 def check_configuration() -> tuple[Loaded | None, list[Finding]]:
@@ -55,6 +56,7 @@ def check_configuration() -> tuple[Loaded | None, list[Finding]]:
         *programs(loaded),
         *agents(loaded),
         *providers(loaded),
+        *secrets(loaded),
         *extras(loaded),
         *reachable(loaded.settings),
     ]
@@ -114,8 +116,21 @@ def providers(loaded: Loaded) -> Iterator[Finding]:
     for each in providers_from(loaded.tables).values():
         problems = key_problems(each)
         what = " ".join(problems) or f"{each.name} has what it needs"
-        remedy = "Set it for the worker, which resolves it when a run starts."
-        yield Finding("providers", not problems, what, remedy)
+        yield Finding("providers", not problems, what, SET_SECRET)
+
+
+def secrets(loaded: Loaded) -> Iterator[Finding]:
+    """Report the secrets of commands, and of the agents of intents, that cannot be read."""
+    rows = intents_from(loaded.tables) if "intents" in loaded.tables else {}
+    tables = agents_from(loaded.tables)
+    owners = {f"intents.{intent}": row.get("secrets", {}) for intent, row in rows.items()}
+    for agent in sorted({row["agent"] for row in rows.values() if "agent" in row}):
+        owners[f"agents.{agent}"] = agent_from(agent, tables).secrets
+    for owner, references in owners.items():
+        for variable, reference in references.items():
+            problem = unresolved(reference, f"{owner}.secrets.{variable}")
+            if problem is not None:
+                yield Finding("secrets", False, problem, SET_SECRET)
 
 
 def _started(row: Mapping[str, Any], agents: Mapping[str, Any]) -> Iterator[str]:

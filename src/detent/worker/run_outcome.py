@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from detent.app.failures import Failure, Interrupted
 from detent.app.values import storable_text
-from detent.errors import DetentError, Refused
+from detent.errors import DetentError, Misconfigured, Refused
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
 from detent.redaction import redact
@@ -29,6 +29,7 @@ BY_TYPE: Sequence[tuple[type[BaseException], FailureClass]] = (
     (ConnectionError, FailureClass.NETWORK),
     (socket.gaierror, FailureClass.NETWORK),
     (socket.herror, FailureClass.NETWORK),
+    (Misconfigured, FailureClass.NEEDS_USER),
 )
 #: Errors of the operating system that mean the network.
 BY_ERRNO = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})

@@ -15,6 +15,7 @@ from typing import Any
 
 from detent.app.failures import Failure
 from detent.app.handlers import PAYLOAD_FIELD, CommandHandler
+from detent.app.run_interface import Stop
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.redaction import redact, remember_environment, resolve
@@ -106,16 +107,23 @@ def variables(run: ActiveRun, directory: str | None) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
+def keeps_evidence(run: ActiveRun) -> bool:
+    """Whether the evidence of the run is stored: unless it was lost or continues elsewhere."""
+    return run.stopped not in (Stop.LOST, Stop.HAND_BACK)
+
+
 def report_evidence(run: ActiveRun, client: EngineClient, first: Sequence[Kept] = ()) -> None:
     """Report the given evidence, then the other files that the run has left."""
-    if run.stopped is None:
-        known = {kept.file for kept in first}
-        others = (kept for kept in run.files.collect() if kept.file not in known)
-        for kept in chain(first, others):
-            run.require_lease()
-            client.execute(
-                c.AddEvidence(run.held.grant, run.run_id, *kept), lease_over=run.held.expired
-            )
+    if not keeps_evidence(run):
+        return
+    known = {kept.file for kept in first}
+    others = (kept for kept in run.files.collect() if kept.file not in known)
+    for kept in chain(first, others):
+        if not keeps_evidence(run):
+            return
+        client.execute(
+            c.AddEvidence(run.held.grant, run.run_id, *kept), lease_over=run.held.expired
+        )
 
 
 # ---- argv ----------------------------------------------------------------------------------

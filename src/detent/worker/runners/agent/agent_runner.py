@@ -23,7 +23,7 @@ from detent.operations import budgets
 from detent.operations.comment_threads import Thread
 from detent.operations.run_comments import open_threads
 from detent.operations.run_reports import recorded_question
-from detent.redaction import redact, redact_value
+from detent.redaction import redact, redact_bytes, redact_value
 from detent.store.port import ReadTransaction
 from detent.submission.prompt_template import fill_template
 from detent.worker import run_outcome
@@ -48,7 +48,7 @@ from detent.worker.runners.agent.output_parser import Reader
 from detent.worker.runners.agent.prompt import opening, with_criteria
 from detent.worker.runners.agent.reply_file import replies_in
 from detent.worker.runners.agent.session_history import Past, past_of
-from detent.worker.runners.command_runner import report_evidence
+from detent.worker.runners.command_runner import keeps_evidence, report_evidence
 from detent.worker.runners.follower import follow
 from detent.worker.runners.process_group import Group
 from detent.worker.runners.program import Program, ProgramSpec
@@ -231,6 +231,7 @@ class AgentRun:
         for doubt in self.meter.doubts:
             self._note(doubt)
         if self.run.stopped is not None:
+            self._keep_evidence()
             return self._failed(end)  # the reason of the stop counts, whatever is returned here
         question = self._question()
         self._reply()
@@ -276,7 +277,7 @@ class AgentRun:
         """The question, from the run's HTTP endpoint or its file; the file becomes evidence."""
         found = question_in(self.run.files)
         if found.data is not None:
-            self.run.files.keep(QUESTION, found.data)
+            self.run.files.keep(QUESTION, redact_bytes(found.data))
             (self.run.files.path / QUESTION).unlink(missing_ok=True)
         reported = self._query(lambda view: recorded_question(view, self.grant.job_id, self.run_id))
         return found if reported is None else found._replace(asked=asked_from(reported))
@@ -297,6 +298,8 @@ class AgentRun:
                 self._note(f"the reply to comment {each.comment_id} was not recorded: {error}")
 
     def _keep_evidence(self) -> None:
+        if not keeps_evidence(self.run):
+            return
         files, environment = self.run.files, self.setting.plain_environment()
         index = files.path / "index.part"
         changes, workspace = [], self.setting.workspace

@@ -62,8 +62,9 @@ def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -
         how = f"{_exit(exit_code)} without a result"
         words = seen.get("error") or reader.stderr
     words = redact(words.strip())[-LONGEST_WORDS:]
-    hint = f" {rule.hint}" if rule is not None and rule.hint else ""
-    text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".") + hint
+    text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".")
+    if rule is not None and rule.hint:
+        text += f" {rule.hint}" if text.endswith((".", "!", "?")) else f". {rule.hint}"
     return text[:LONGEST_ERROR]
 
 
