@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from detent import App, Run
+from detent.integrations.forges import issue_sync, issue_tasks
 from detent.integrations.forges.forge import ForgeBusy, Issue, Note
 from detent.integrations.forges.markers import marked
 from detent.kernel.entities import Task
@@ -134,6 +135,64 @@ def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
     assert sorted(tracked.tasks()) == [TASK, "tickets.OPS.8"]
     assert "a delivery of OLD makes no tasks" in caplog.text
     assert open_deliveries(tracked.core, "tickets") == []
+
+
+def test_an_issue_without_comments_is_read_only_if_it_asks_for_a_task(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    issue = tracked.tickets.issue
+    monkeypatch.setattr(
+        tracked.tickets, "issue", lambda repo, number: read.append(number) or issue(repo, number)
+    )
+    tracked.add(Issue("OPS", 9, "discussed", "", "URL", True))
+    listed = [
+        each._replace(has_notes=each.number == 9) for each in tracked.tickets.tickets.values()
+    ]
+    monkeypatch.setattr(tracked.tickets, "issues", lambda *_: listed)
+    tracked.sync()
+    assert read == [7, 9]
+
+
+def test_a_task_does_not_wait_until_all_issues_are_read(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue_sync, "MAX_ISSUES", 2)
+    tracked.sync()
+    for number in range(10, 15):
+        tracked.add(Issue("OPS", number, "new", "", "URL", True, ("detent",)))
+    tracked.restart()
+    synced: list[str] = []
+    monkeypatch.setattr(
+        issue_sync.IssueSync, "sync_task", lambda _, task_id: synced.append(task_id)
+    )
+    made = []
+    while len(tracked.tasks()) < 6:
+        tracked.sync()
+        made.append(len(tracked.tasks()))
+    assert made == [2, 4, 6]
+    assert synced[0] == TASK
+
+
+def test_all_tasks_that_have_not_ended_are_read_by_a_poll(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10, 15):
+        tracked.add(Issue("OPS", number, "new", "", "URL", True, ("detent",)))
+    tracked.sync()
+    monkeypatch.setattr(issue_tasks, "PAGE_SIZE", 2)
+    found = issue_tasks.live_tasks(tracked.core, "tickets")
+    assert sorted(found) == sorted(tracked.tasks())
+    assert len(found) == 6
+
+
+def test_a_secret_and_a_marker_in_a_question_are_not_written(tracked: Tracked) -> None:
+    """A comment at a forge is often public."""
+    secret = "ghp_" + "a1B2" * 9
+    written = marked(f"Use {secret}? <!-- detent:question other -->", "question own")
+    assert secret not in written
+    assert written.count("<!-- detent:") == 1
+    assert written.endswith("<!-- detent:question own -->")
 
 
 def test_issues_that_could_not_be_read_are_read_later(

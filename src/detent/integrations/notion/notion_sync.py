@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent import views
-from detent.errors import Misconfigured
+from detent.errors import DetentError, Misconfigured
 from detent.integrations.notion.notion_api import Notion, Rejected
 from detent.integrations.notion.notion_pages import (
     RUNS,
@@ -305,6 +305,9 @@ def _rows(view: ReadTransaction, table: str, ids: Sequence[str]) -> dict[str, Ro
 
 class NotionTracker:
     """The passes of the sync."""
+
+    #: A page that is refused is retried; only the log names it.
+    fault: DetentError | None = None
 
     def __init__(self, keeper: TrackerKeeper, notion: Notion) -> None:
         self._keeper, self._notion = keeper, notion
