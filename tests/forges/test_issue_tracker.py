@@ -45,6 +45,9 @@ class Tracked:
         """Another process takes over; it polls first."""
         self._keeper = self._page.tickets_keeper(self.core, "here", self.tickets)
 
+    def end_term(self) -> None:
+        self._keeper.election._until = 0
+
     def sync(self) -> bool:
         self._keeper.service.run_once()
         return True
@@ -123,6 +126,27 @@ def test_a_comment_answers_the_question_of_the_task(tracked: Tracked) -> None:
     assert job["result"] == "b is wrong: Twenty"
 
 
+def test_a_process_that_no_longer_leads_writes_nothing(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the issue may take as long as the rest of the term."""
+    tracked.sync()
+    read = tracked.tickets.issue
+
+    def slow(*place: Any) -> Issue | None:
+        taken = {"name": "elsewhere", "until": 1 << 60}
+        tracked.core.engine.transaction(lambda tx: tx.put_rows("system_state", {"tickets": taken}))
+        tracked.end_term()
+        found: Issue | None = read(*place)
+        return found
+
+    with working(tracked.core, app):
+        until(lambda: tracked.tasks()[TASK] == "blocked", "the question")
+        monkeypatch.setattr(tracked.tickets, "issue", slow)
+        tracked.sync()
+    assert tracked.notes() == []
+
+
 def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
     tracked: Tracked, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -137,21 +161,21 @@ def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
     assert open_deliveries(tracked.core, "tickets") == []
 
 
-def test_an_issue_without_comments_is_read_only_if_it_asks_for_a_task(
+def test_only_an_issue_that_may_ask_for_a_task_is_read(
     tracked: Tracked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    issue = tracked.tickets.issue
-    monkeypatch.setattr(
-        tracked.tickets, "issue", lambda repo, number: read.append(number) or issue(repo, number)
-    )
-    tracked.add(Issue("OPS", 9, "discussed", "", "URL", True))
-    listed = [
-        each._replace(has_notes=each.number == 9) for each in tracked.tickets.tickets.values()
-    ]
-    monkeypatch.setattr(tracked.tickets, "issues", lambda *_: listed)
+
+    def issue(_: str, number: int) -> None:
+        read.append(number)
+
+    monkeypatch.setattr(tracked.tickets, "issue", issue)
     tracked.sync()
-    assert read == [7, 9]
+    assert read == [7]
+    plain = tracked.tickets.tickets["OPS", 8]
+    config = issue_tasks.IssueConfig(repositories={"OPS": "fix"}, command="/detent")
+    assert issue_tasks.may_ask_for_task(plain, config), "its comments are not known"
+    assert not issue_tasks.may_ask_for_task(plain._replace(has_notes=False), config)
 
 
 def test_a_task_does_not_wait_until_all_issues_are_read(

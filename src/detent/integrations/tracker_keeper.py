@@ -17,8 +17,10 @@ from detent.store.table_names import status_row
 
 log = logging.getLogger("detent.integrations")
 
-#: Longer than any single request, because the leader must not change during one.
-TERM_US = 180_000_000
+#: At least half of the term is left when a request that changes something begins: longer than its
+#: timeout, because the leader should not change during a request. After a process was killed, the
+#: next one waits for the end of the term.
+TERM_US = 60_000_000
 LONGEST_REST_S = 10.0
 #: The pause after an error that names no other one, such as a token that is refused.
 REST_S = 30

@@ -79,7 +79,8 @@ class IssueSync:
         check_leader: Callable[[], object] = lambda: None,
     ) -> None:
         self.core, self.tracker, self._config = core, tracker, config
-        #: Called before each task and issue: raises an error if another process leads now.
+        #: Called before each task and issue, and before each request that changes something: raises
+        #: an error if another process leads now.
         self._check_leader = check_leader
         #: Why a part does not work while the rest does: a repository that cannot be read.
         self.fault: DetentError | None = None
@@ -214,7 +215,7 @@ class IssueSync:
         question = question_of(task)
         issue = None if question is None else self.tracker.issue(*place)
         if question is not None and issue is not None:
-            sync_question(self.core, self.tracker, task, question, issue)
+            sync_question(self.core, self.tracker, task, question, issue, self._check_leader)
 
     # -- the tasks of numbers --------------------------------------------------------------
 
