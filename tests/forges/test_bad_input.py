@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from detent.integrations import tracker_keeper
 from detent.kernel import commands as c
 from detent.kernel.decide import comments
 from detent.operations.registry import OWNER, call
 from tests.agents.repository import git
 from tests.agents.scene import PERSON, Step
 from tests.forges.conftest import FILES
-from tests.forges.world import TOKEN, World, world
+from tests.forges.world import REPO, TOKEN, World, world
 from tests.worker.waiting import until
 from verification.github.github_server import SECONDARY_LIMIT
 
@@ -84,7 +85,10 @@ def test_commits_of_others_are_not_overwritten(w: World) -> None:
     assert w.repo.head_of(w.pull) == theirs
 
 
-def test_a_revoked_token_is_named_and_nothing_is_lost(w: World) -> None:
+def test_a_revoked_token_is_named_and_nothing_is_lost(
+    w: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_keeper, "REST_S", 0)
     task_id = w.opened()
     login = w.server.tokens.pop(TOKEN)
     w.people.merge(w.pull)
@@ -96,6 +100,50 @@ def test_a_revoked_token_is_named_and_nothing_is_lost(w: World) -> None:
     w.server.tokens[TOKEN] = login
     w.reaches("merged", task_id)
     assert w.status()["error"] is None
+
+
+def test_a_refused_token_is_not_tried_all_the_time(w: World) -> None:
+    login = w.server.tokens.pop(TOKEN)
+    w.new_keeper()
+    asked = len(w.server.asked)
+    w.sync(passes=5)
+    w.server.tokens[TOKEN] = login
+    assert len(w.server.asked) == asked + 1
+
+
+def test_a_new_token_is_read_without_a_restart(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracker_keeper, "REST_S", 0)
+    file = w.s.directory / "token"
+    login = w.server.tokens.pop(TOKEN)
+    w.new_keeper()
+    w.sync()
+    assert "does not accept the token" in w.status()["error"]
+    file.write_text("ghp_new")
+    w.server.tokens["ghp_new"] = login
+    w.sync(passes=2)
+    assert w.status()["error"] is None
+    file.write_text(TOKEN)
+    w.server.tokens = {TOKEN: login}
+    w.new_keeper()
+
+
+def test_a_removed_repository_does_not_stop_the_others(tmp_path: Path) -> None:
+    both = ("acme/gone=fix", f"{REPO}=fix")
+    with world(tmp_path, FILES, github_repositories=both) as w:
+        w.agent([])
+        w.s.core.intents = {"fix": {"workspace": "worktree"}}  # no worker
+        issue = w.people.open_issue("found by polling", labels=("detent",))
+        w.sync()
+        assert w.task(f"github.acme.app.{issue.number}").source == "github"
+        assert w.status()["error"].startswith("The issues of acme/gone cannot be read: ")
+        assert "github.repositories" in w.status()["hint"]
+        asked = len(w.server.asked)
+        w.sync(passes=3)
+        assert "GET /repos/acme/gone/issues" not in w.server.asked[asked:]
+        w.server.add_repo("acme/gone")
+        w.new_keeper()
+        w.sync()
+        assert w.status()["error"] is None
 
 
 def test_a_rate_limit_is_named_and_waited_for(w: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from detent import App, Run
+from detent.integrations.forges import issue_sync, issue_tasks
 from detent.integrations.forges.forge import ForgeBusy, Issue, Note
 from detent.integrations.forges.markers import marked
 from detent.kernel.entities import Task
@@ -43,6 +44,9 @@ class Tracked:
     def restart(self) -> None:
         """Another process takes over; it polls first."""
         self._keeper = self._page.tickets_keeper(self.core, "here", self.tickets)
+
+    def end_term(self) -> None:
+        self._keeper.election._until = 0
 
     def sync(self) -> bool:
         self._keeper.service.run_once()
@@ -122,6 +126,27 @@ def test_a_comment_answers_the_question_of_the_task(tracked: Tracked) -> None:
     assert job["result"] == "b is wrong: Twenty"
 
 
+def test_a_process_that_no_longer_leads_writes_nothing(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the issue may take as long as the rest of the term."""
+    tracked.sync()
+    read = tracked.tickets.issue
+
+    def slow(*place: Any) -> Issue | None:
+        taken = {"name": "elsewhere", "until": 1 << 60}
+        tracked.core.engine.transaction(lambda tx: tx.put_rows("system_state", {"tickets": taken}))
+        tracked.end_term()
+        found: Issue | None = read(*place)
+        return found
+
+    with working(tracked.core, app):
+        until(lambda: tracked.tasks()[TASK] == "blocked", "the question")
+        monkeypatch.setattr(tracked.tickets, "issue", slow)
+        tracked.sync()
+    assert tracked.notes() == []
+
+
 def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
     tracked: Tracked, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,6 +159,64 @@ def test_a_repository_that_the_settings_no_longer_have_stops_nothing(
     assert sorted(tracked.tasks()) == [TASK, "tickets.OPS.8"]
     assert "a delivery of OLD makes no tasks" in caplog.text
     assert open_deliveries(tracked.core, "tickets") == []
+
+
+def test_only_an_issue_that_may_ask_for_a_task_is_read(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def issue(_: str, number: int) -> None:
+        read.append(number)
+
+    monkeypatch.setattr(tracked.tickets, "issue", issue)
+    tracked.sync()
+    assert read == [7]
+    plain = tracked.tickets.tickets["OPS", 8]
+    config = issue_tasks.IssueConfig(repositories={"OPS": "fix"}, command="/detent")
+    assert issue_tasks.may_ask_for_task(plain, config), "its comments are not known"
+    assert not issue_tasks.may_ask_for_task(plain._replace(has_notes=False), config)
+
+
+def test_a_task_does_not_wait_until_all_issues_are_read(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue_sync, "MAX_ISSUES", 2)
+    tracked.sync()
+    for number in range(10, 15):
+        tracked.add(Issue("OPS", number, "new", "", "URL", True, ("detent",)))
+    tracked.restart()
+    synced: list[str] = []
+    monkeypatch.setattr(
+        issue_sync.IssueSync, "sync_task", lambda _, task_id: synced.append(task_id)
+    )
+    made = []
+    while len(tracked.tasks()) < 6:
+        tracked.sync()
+        made.append(len(tracked.tasks()))
+    assert made == [2, 4, 6]
+    assert synced[0] == TASK
+
+
+def test_all_tasks_that_have_not_ended_are_read_by_a_poll(
+    tracked: Tracked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10, 15):
+        tracked.add(Issue("OPS", number, "new", "", "URL", True, ("detent",)))
+    tracked.sync()
+    monkeypatch.setattr(issue_tasks, "PAGE_SIZE", 2)
+    found = issue_tasks.live_tasks(tracked.core, "tickets")
+    assert sorted(found) == sorted(tracked.tasks())
+    assert len(found) == 6
+
+
+def test_a_secret_and_a_marker_in_a_question_are_not_written(tracked: Tracked) -> None:
+    """A comment at a forge is often public."""
+    secret = "ghp_" + "a1B2" * 9
+    written = marked(f"Use {secret}? <!-- detent:question other -->", "question own")
+    assert secret not in written
+    assert written.count("<!-- detent:") == 1
+    assert written.endswith("<!-- detent:question own -->")
 
 
 def test_issues_that_could_not_be_read_are_read_later(

@@ -91,6 +91,10 @@ def test_a_text_is_cut_at_a_character_and_not_in_an_entity() -> None:
     assert plain("abcdef", 4) == "abc…"
 
 
+def test_the_label_of_a_button_does_not_change_the_direction_of_the_text() -> None:
+    assert plain("a\u202eb\x00c", 75) == "a b c"
+
+
 def test_known_secrets_are_redacted() -> None:
     remember(["correct-horse-battery"])
     asked = item("question", "Deploy", text="Is it correct-horse-battery?")

@@ -57,6 +57,7 @@ def test_every_kind_of_item_has_a_message_with_its_legal_actions(world: SlackWor
         "Failed: Broken": [],
     }
     assert re.search("`detent retry [0-9a-z]+`", world.shown()[-1].shown)
+    assert '"text": "it broke"' in world.shown()[-1].shown
 
 
 def test_only_items_of_the_channel_are_posted(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def issue(url: str, found: IssueState) -> Json:
             "labels": found.labels,
             "author": person("someone"),
             "assignees": [person(each) for each in found.assignees],
+            "user_notes_count": sum(not each.system for each in found.notes),
             "web_url": f"{url}/-/issues/{found.iid}",
         },
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from detent import views
-from detent.errors import DetentError, TooMany, Unavailable
+from detent.errors import DetentError, Misconfigured, TooMany, Unavailable
 from detent.integrations.leader_service import LeaderService, LeadershipLost
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
@@ -17,13 +17,20 @@ from detent.store.table_names import status_row
 
 log = logging.getLogger("detent.integrations")
 
-#: Longer than any single request, because the leader must not change during one.
-TERM_US = 180_000_000
+#: At least half of the term is left when a request that changes something begins: longer than its
+#: timeout, because the leader should not change during a request. After a process was killed, the
+#: next one waits for the end of the term.
+TERM_US = 60_000_000
 LONGEST_REST_S = 10.0
+#: The pause after an error that names no other one, such as a token that is refused.
+REST_S = 30
 
 
 class Tracker(Protocol):
     """A tracker that is connected: Notion, an issue tracker, or a forge with pull requests."""
+
+    #: Why a part of it does not work, while the rest does.
+    fault: DetentError | None
 
     def run(self, now: int, /, *, fresh: bool) -> bool:
         """Bring the log and the tracker into agreement; returns whether there is more to do.
@@ -78,7 +85,7 @@ class TrackerKeeper:
         except DetentError as error:
             self._failed(now, error)
             return False
-        self._note(now, None)
+        self._note(now, self._tracker.fault)
         return more
 
     def _failed(self, now: int, error: DetentError) -> None:
@@ -87,8 +94,11 @@ class TrackerKeeper:
             log.info("%s: %s", self.election.role, error)
             return
         log.warning("%s: %s", self.election.role, error)
-        if isinstance(error, Unavailable | TooMany):
-            self._rest_until = now + error.retry_after_s * 1_000_000
+        rest_s = error.retry_after_s if isinstance(error, Unavailable | TooMany) else REST_S
+        self._rest_until = now + rest_s * 1_000_000
+        if isinstance(error, Misconfigured) and self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None  # the next pass reads the token again
         self._note(now, error)
 
     def _note(self, now: int, error: DetentError | None) -> None:

@@ -38,6 +38,8 @@ class Issue(NamedTuple):
     labels: tuple[str, ...] = ()
     assignees: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    #: Whether it has comments; in a list, an adapter that does not know says that it has.
+    has_notes: bool = True
 
 
 class Check(NamedTuple):

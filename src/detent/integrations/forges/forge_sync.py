@@ -94,10 +94,10 @@ class ForgeSync(IssueSync):
         request = self._request(found, found.pushed)
         if request is None:
             return
-        comments = Comments(self.core, self.forge, found, request)
+        comments = Comments(self.core, self.forge, found, request, self._check_leader)
         if request.state == "open":
             comments.take()
-        sent = self._event(found, found.pushed, request)
+        sent = self._event(found, found.pushed, request, comments)
         if sent is not None:
             self._send(found, sent, request)
         comments.give()
@@ -130,13 +130,14 @@ class ForgeSync(IssueSync):
         new = NewRequest(found.title or found.task.id, body, pushed.branch)
         self.forge.open_request(found.place.repo, new)
 
-    def _event(self, found: ForgeTask, pushed: Pushed, request: PullRequest) -> Sent | None:
+    def _event(
+        self, found: ForgeTask, pushed: Pushed, request: PullRequest, comments: Comments
+    ) -> Sent | None:
         if found.phase is not Phase.IDLE:
             if request.state == "closed":
                 self._cancel(found, request)
             return None
-        unread = Comments(self.core, self.forge, found, request).unread()
-        sent = next_event(found.state, pushed, request, unread=unread)
+        sent = next_event(found.state, pushed, request, unread=comments.unread())
         if sent is not None:
             return sent
         if found.state == "draft":

@@ -344,6 +344,7 @@ def _issue(repo: str, found: models.Issue) -> Issue:
         found.state == "open",
         tuple(str(each) for each in labels if each),
         tuple(each.login for each in found.assignees or ()),
+        has_notes=found.comments > 0,
     )
 
 

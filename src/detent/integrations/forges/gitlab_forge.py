@@ -392,6 +392,7 @@ def _issue(repo: str, found: Any) -> Issue:
         found.state == "opened",
         tuple(map(str, found.labels)),
         tuple(str(each["username"]) for each in found.assignees),
+        has_notes=found.user_notes_count > 0,
     )
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from detent import views
 from detent.engine.project_usage import STORAGE_QUOTA
-from detent.errors import Invalid, NotFound, Refused, TooLarge, TooMany
+from detent.errors import DetentError, Invalid, NotFound, Refused, TooLarge, TooMany
 from detent.integrations.forges.forge import ForgeRefused, IssueTracker
 from detent.integrations.forges.issue_tasks import (
     IssueConfig,
@@ -21,6 +21,7 @@ from detent.integrations.forges.issue_tasks import (
     asks_for_task,
     find_task,
     live_tasks,
+    may_ask_for_task,
 )
 from detent.integrations.forges.question_comments import question_of, sync_question
 from detent.kernel.entities import Task
@@ -37,6 +38,8 @@ from detent.operations.forge_hook import Named
 log = logging.getLogger("detent.forges")
 
 MAX_EVENTS = 500
+#: The maximum number of issues that one pass reads, so that tasks do not wait for all of them.
+MAX_ISSUES = 20
 #: Clocks differ: issues that have changed this long before the last poll are listed again.
 OVERLAP_US = 300_000_000
 #: How long issues wait after the quota of stored bytes has refused one.
@@ -52,6 +55,19 @@ class Kind(StrEnum):
     REQUEST = "request"
 
 
+class RepositoryRefused(DetentError):
+    """The tracker does not show the issues of one repository."""
+
+    default_code = "refused"
+
+    def __init__(self, tracker: str, repo: str, error: ForgeRefused) -> None:
+        super().__init__(
+            f"The issues of {repo} cannot be read: {error.message}",
+            hint=f"Check the name in {tracker}.repositories and the access of the token; after a "
+            "change of the settings, restart detent. The other repositories still work.",
+        )
+
+
 class IssueSync:
     """The passes of one leader: a tracker of the keeper, made from an issue tracker."""
 
@@ -63,12 +79,16 @@ class IssueSync:
         check_leader: Callable[[], object] = lambda: None,
     ) -> None:
         self.core, self.tracker, self._config = core, tracker, config
-        #: Called before each task and issue: raises an error if another process leads now.
+        #: Called before each task and issue, and before each request that changes something: raises
+        #: an error if another process leads now.
         self._check_leader = check_leader
+        #: Why a part does not work while the rest does: a repository that cannot be read.
+        self.fault: DetentError | None = None
         self._next_poll = 0
         #: The tasks to read again in the next pass.
         self._again: set[str] = set()
-        self._issues_since: str | None = None
+        #: By repository, the time since which its changed issues are listed next.
+        self._issues_since: dict[str, str] = {}
         #: Issues that are not read yet, and until when they wait because of a quota of the project.
         #: A new process reads all issues.
         self._unread: set[Place] = set()
@@ -93,7 +113,7 @@ class IssueSync:
             self.save("system_state", f"{self.tracker.name}_cursor", position)
         if poll:
             self._next_poll = now + self._config.interval_ms * 1_000
-        return more
+        return more or (bool(self._unread) and now >= self._wait_until)
 
     def close(self) -> None:
         self.tracker.close()
@@ -123,16 +143,31 @@ class IssueSync:
         for _, named in deliveries:
             self._unread |= self._configured(named)
         if poll:
+            self.fault = None
             for repo in self._config.repositories:
-                listed = self.tracker.issues(repo, self._issues_since)
-                self._unread |= {Place(repo, issue.number) for issue in listed}
-            self._issues_since = views.utc(now - OVERLAP_US)
-        for place in sorted(self._unread) if now >= self._wait_until else ():
+                self._list_issues(repo, now)
+        for place in sorted(self._unread)[:MAX_ISSUES] if now >= self._wait_until else ():
             wait_s = self._take_issue(place)
             if wait_s:
                 self._wait_until = now + wait_s * 1_000_000
                 return
             self._unread.remove(place)
+
+    def _list_issues(self, repo: str, now: int) -> None:
+        """Find the issues of a repository that may ask for a task since the last poll.
+
+        A repository that was removed or renamed does not stop the others.
+        """
+        try:
+            listed = list(self.tracker.issues(repo, self._issues_since.get(repo)))
+        except ForgeRefused as error:
+            log.warning("%s: %s: %s", self.tracker.name, repo, error)
+            self.fault = RepositoryRefused(self.tracker.name, repo, error)
+            return
+        self._unread |= {
+            Place(repo, issue.number) for issue in listed if may_ask_for_task(issue, self._config)
+        }
+        self._issues_since[repo] = views.utc(now - OVERLAP_US)
 
     def _configured(self, named: Named) -> set[Place]:
         """The issues of a delivery; none if the settings no longer have its repository."""
@@ -180,7 +215,7 @@ class IssueSync:
         question = question_of(task)
         issue = None if question is None else self.tracker.issue(*place)
         if question is not None and issue is not None:
-            sync_question(self.core, self.tracker, task, question, issue)
+            sync_question(self.core, self.tracker, task, question, issue, self._check_leader)
 
     # -- the tasks of numbers --------------------------------------------------------------
 

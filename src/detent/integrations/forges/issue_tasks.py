@@ -5,7 +5,7 @@ The id of the task is made from the issue, so an issue becomes at most one task.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from detent.errors import Refused
 from detent.integrations.forges.forge import Issue
 from detent.integrations.forges.markers import is_own
 from detent.kernel.entities import Task
-from detent.kernel.task_lifecycle import Phase
+from detent.kernel.task_lifecycle import Phase, TaskLifecycle
 from detent.operations.context import Core
 from detent.operations.registry import Caller
 from detent.store.port import ReadTransaction
@@ -21,7 +21,8 @@ from detent.store.types import Query
 from detent.submission.command import submit_task
 
 MAX_TITLE = 200
-MAX_TASKS = 1_000
+#: How many tasks are read from the store at a time.
+PAGE_SIZE = 500
 #: How much of the digest of a repository's name is in an id.
 DIGEST_LETTERS = 8
 
@@ -106,6 +107,12 @@ def asks_for_task(issue: Issue, config: IssueConfig) -> bool:
     return labelled or assigned or any(_commands(each, config) for each in issue.notes)
 
 
+def may_ask_for_task(issue: Issue, config: IssueConfig) -> bool:
+    """Whether an issue asks for a task, as far as is known before its comments are read."""
+    commented = issue.open and bool(config.command) and issue.has_notes
+    return commented or asks_for_task(issue, config)
+
+
 def _commands(note: Any, config: IssueConfig) -> bool:
     first = note.body.split(maxsplit=1)[:1]
     return bool(config.command) and note.trusted and not is_own(note) and first == [config.command]
@@ -157,11 +164,20 @@ def find_task(view: ReadTransaction, tracker: str, task_id: str) -> IssueTask | 
 
 def live_tasks(core: Core, tracker: str) -> list[str]:
     """The tasks of a tracker that have not ended; of each lifecycle the oldest first."""
-    found: list[str] = []
     with core.store.read() as view:
-        for each in view.lifecycles().values():
-            states = [state for state in each.state_names if state not in each.terminal]
-            where = {"source": tracker, "lifecycle": each.id, "state": states}
-            rows = view.page(Query("tasks", where, "created_at", limit=MAX_TASKS))
-            found += [str(row["id"]) for row in rows]
-    return found
+        return [
+            str(row["id"])
+            for each in view.lifecycles().values()
+            for row in _live_rows(view, tracker, each)
+        ]
+
+
+def _live_rows(
+    view: ReadTransaction, tracker: str, lifecycle: TaskLifecycle
+) -> Iterator[Mapping[str, Any]]:
+    states = [state for state in lifecycle.state_names if state not in lifecycle.terminal]
+    where = {"source": tracker, "lifecycle": lifecycle.id, "state": states}
+    query = Query("tasks", where, "created_at", limit=PAGE_SIZE)
+    while rows := view.page(query):
+        yield from rows
+        query = query._replace(after=(rows[-1]["created_at"], rows[-1]["id"]))

@@ -7,12 +7,16 @@ marker, an earlier try has written the comment: its process has crashed before t
 from collections.abc import Iterable
 
 from detent.integrations.forges.forge import Note
+from detent.redaction import redact
 
 START = "<!-- detent:"
 
 
 def marked(body: str, key: str) -> str:
-    return f"{body}\n\n{START}{key} -->"
+    """A text for the forge with a marker. Agents and handlers write texts: known secrets in them
+    are replaced, and what looks like a marker is none."""
+    text = redact(body).replace(START, "<!-- ")
+    return f"{text}\n\n{START}{key} -->"
 
 
 def has_marker(notes: Iterable[Note], key: str, account: str) -> bool:

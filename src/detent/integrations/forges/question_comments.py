@@ -1,5 +1,6 @@
 """Questions of a task as comments on its issue, and the comments that answer them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from detent.errors import Refused
@@ -40,19 +41,25 @@ def question_of(task: Task) -> Question | None:
 
 
 def sync_question(
-    core: Core, tracker: IssueTracker, task: Task, question: Question, issue: Issue
+    core: Core,
+    tracker: IssueTracker,
+    task: Task,
+    question: Question,
+    issue: Issue,
+    check_leader: Callable[[], object],
 ) -> None:
     """Ask the open question on the issue once; a comment of a trusted person after it answers."""
     account = tracker.account()
     if not has_marker(issue.notes, question.key, account):
         body = marked(question.shown(task.id), question.key)
+        check_leader()
         tracker.comment(issue.repo, issue.number, body)
         return
     asked = [has_marker((each,), question.key, account) for each in issue.notes].index(True)
     for note in issue.notes[asked + 1 :]:
         if note.trusted and not is_own(note) and _answer(core, tracker, task, question, note):
             return
-        _explain(tracker, issue, question, note)
+        _explain(tracker, issue, question, note, check_leader)
 
 
 def _answer(core: Core, tracker: IssueTracker, task: Task, question: Question, note: Note) -> bool:
@@ -70,11 +77,18 @@ def _answer(core: Core, tracker: IssueTracker, task: Task, question: Question, n
     return True
 
 
-def _explain(tracker: IssueTracker, issue: Issue, question: Question, note: Note) -> None:
+def _explain(
+    tracker: IssueTracker,
+    issue: Issue,
+    question: Question,
+    note: Note,
+    check_leader: Callable[[], object],
+) -> None:
     """Say once that a comment of a trusted person is not one of the options."""
     key = f"refused {note.id}"
     explained = has_marker(issue.notes, key, tracker.account())
     if note.trusted and not is_own(note) and not explained:
         listed = ", ".join(question.options)
         body = f"@{note.author}: this is not one of the options. The options are: {listed}."
+        check_leader()
         tracker.comment(issue.repo, issue.number, marked(body, key))

@@ -2,6 +2,7 @@
 task, and the replies of the agent become replies at the forge. Each of them appears once.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from detent.errors import Invalid, NotFound, TooLarge
@@ -28,6 +29,8 @@ class Comments(NamedTuple):
     forge: Forge
     found: ForgeTask
     request: PullRequest
+    #: Called before each request that changes something.
+    check_leader: Callable[[], object]
 
     # -- from the forge --------------------------------------------------------------------
 
@@ -115,6 +118,8 @@ class Comments(NamedTuple):
                 key = f"reply {reply.id}"
                 written = has_marker(thread.notes, key, self.forge.account())
                 if reply.run_id is not None and not written:
+                    self.check_leader()
                     self.forge.reply(self.request, thread, marked(reply.text, key))
             if not comment.open and not thread.resolved:
+                self.check_leader()
                 self.forge.resolve(self.request, thread)

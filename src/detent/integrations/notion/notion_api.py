@@ -32,6 +32,9 @@ class Uncertain(DetentError):
 
     default_code = "unavailable"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="The next attempt first checks whether it was carried out.")
+
 
 class Rejected(DetentError):
     """Notion refused the request; a retry would be refused again."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent import views
-from detent.errors import Misconfigured
+from detent.errors import DetentError, Misconfigured
 from detent.integrations.notion.notion_api import Notion, Rejected
 from detent.integrations.notion.notion_pages import (
     RUNS,
@@ -98,7 +98,8 @@ class Sync:
     ) -> None:
         self.core = core
         self.notion = notion
-        #: Called before each page: raises an error if another process leads now.
+        #: Called before each page, and before something is created: raises an error if another
+        #: process leads now.
         self._check_leader = check_leader
         #: The table `notion_pages`, read once: only the leader writes it.
         self._pages: dict[str, Json] | None = None
@@ -198,6 +199,7 @@ class Sync:
                 (page["id"] for page in self.notion.query(source, found_by(ident))), None
             )
         if page_id is None:
+            self._check_leader()
             made = self.notion.create_page(source, properties, content(table, row))
             self._remember(key, {"page_id": made["id"], "digest": now})
             return Synced(created=1)
@@ -233,6 +235,7 @@ class Sync:
         for block in self.notion.children(parent):
             if block["type"] == "child_database" and _title(block) == table.title:
                 return self.notion.database(block["id"])
+        self._check_leader()
         return self.notion.create_database(parent, table.title, table.schema)
 
     def _forget_database(self, table: Table) -> None:
@@ -305,6 +308,9 @@ def _rows(view: ReadTransaction, table: str, ids: Sequence[str]) -> dict[str, Ro
 
 class NotionTracker:
     """The passes of the sync."""
+
+    #: A page that is refused is retried; only the log names it.
+    fault: DetentError | None = None
 
     def __init__(self, keeper: TrackerKeeper, notion: Notion) -> None:
         self._keeper, self._notion = keeper, notion

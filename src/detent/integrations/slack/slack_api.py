@@ -79,6 +79,9 @@ class Uncertain(DetentError):
 
     default_code = "unavailable"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="The next attempt first checks whether it was carried out.")
+
 
 def web_client(url: str, token: str | None = None) -> WebClient:
     """A client that repeats nothing: a repeated message would be a second message."""

@@ -78,8 +78,10 @@ def escaped(text: object, longest: int) -> str:
 
 
 def plain(text: object, longest: int) -> str:
-    """A text without markup in one line; never empty, because Slack refuses empty texts."""
-    line = " ".join(redact(str(text)).split()) or "-"
+    """A text without markup and control characters in one line; never empty, because Slack refuses
+    empty texts."""
+    shown = (each if each.isprintable() else " " for each in redact(str(text)))
+    line = " ".join("".join(shown).split()) or "-"
     return line if len(line) <= longest else line[: longest - len(CUT)] + CUT
 
 
@@ -143,7 +145,7 @@ def _origin(item: Item) -> str:
 
 def _body(item: Item, details: Details) -> Iterator[str]:
     detail = item.detail
-    text = detail.get("text") or detail.get("error")
+    text = detail.get("text") or detail.get("error") or details.error
     if text:
         yield escaped(text, MAX_SECTION)
     options = detail.get("options") or ()

@@ -23,6 +23,8 @@ from detent.store.types import Query
 READER = Caller("slack")
 #: The beginning of an action that sends an event of the task's lifecycle.
 SEND = "send"
+#: The kinds of items whose message shows the error of the job.
+FAILURES = ("failure", "quarantine")
 #: How many events are read to find out how an item was settled.
 MAX_EVENTS = 1_000
 #: By the event that settled an item, what is shown, and the field of the event that is quoted.
@@ -96,10 +98,12 @@ class Offer(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What a message shows in addition to the row: legal actions, and the review of a task."""
+    """What a message shows in addition to the row: legal actions, the review or the error."""
 
     offers: Sequence[Offer]
     review: Mapping[str, Any] | None = None
+    #: Why the task has failed.
+    error: str = ""
 
 
 class Settlement(NamedTuple):
@@ -178,11 +182,18 @@ def details_of(core: Core, item: Item) -> Details:
         legal = actions_on(view, [task])[task.id]
         events = events_on(view, [task], PERSON)[task.id]
         raises = list(_raises(view, task))
+        error = _error(view, task) if item.kind in FAILURES else ""
     reviewed = _review(core, task.id) if item.kind == "review" else None
     diff = None if reviewed is None or reviewed["diff"] is None else reviewed["diff"]["sha256"]
     own = Reference(task.id, version, task.blocked_detail.get("wait"), diff)
     sent = [f"{SEND}:{event}" for event in events]
-    return Details([*raises, *(Offer(each, own) for each in (*legal, *sent))], reviewed)
+    return Details([*raises, *(Offer(each, own) for each in (*legal, *sent))], reviewed, error)
+
+
+def _error(view: ReadTransaction, task: Task) -> str:
+    """The error of the last job of a task."""
+    jobs = view.jobs([task.job_id]) if task.job_id else ()
+    return next((job.error or "" for job, _ in jobs), "")
 
 
 def _raises(view: ReadTransaction, task: Task) -> Iterator[Offer]:
