@@ -28,6 +28,10 @@ const UNREACHABLE = new Problem(
   "Check that `detent up` is running. This page retries automatically.",
 );
 
+/** Whether nothing is known of the request, because the gateway does not answer. */
+export const isUnreachable = (problem: unknown): boolean =>
+  problem instanceof Problem && problem.status === 0;
+
 const listeners = new Set<() => void>();
 
 /** Set the function that is called when the session has ended. */
