@@ -44,6 +44,7 @@ def test_a_remote_that_refuses_is_shown(s: Scene, repo: Path, tmp_path: Path) ->
             lambda: "main is protected" in (shown(s, task_id)["acceptance"]["problem"] or ""),
             "the refusal of the remote",
         )
+        assert "hint:" not in shown(s, task_id)["acceptance"]["problem"]
         s.rests("ready")
         hook.unlink()
         accept(s, task_id)

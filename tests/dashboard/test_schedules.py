@@ -1,6 +1,7 @@
 """Schedules in the dashboard: created, edited and deleted, with the tasks that they submitted."""
 
 import re
+from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
@@ -41,6 +42,35 @@ def test_create_edit_and_delete_a_schedule(page: Page, detent: Scene) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Delete the schedule").click()
     expect(row).to_have_count(0)
     assert detent.get("/api/schedules")["items"] == []
+
+
+def test_a_new_schedule_replaces_no_other(page: Page, detent: Scene) -> None:
+    def saved() -> dict[str, Any]:
+        return {each["name"]: each for each in detent.get("/api/schedules")["items"]}
+
+    detent.put_schedule("taken", intent="print", cron="0 3 * * *", payload={"text": "kept"})
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    form = page.get_by_role("form", name="Schedule")
+    page.get_by_label("Task type").select_option("nap")
+    form.get_by_label("Name").fill("taken")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(form.get_by_role("alert")).to_contain_text("A schedule taken exists.")
+    assert saved()["taken"]["payload"] == {"text": "kept"}
+    form.get_by_label("Name").fill("free")
+    form.get_by_label("Lifecycle").select_option("review")
+    form.get_by_role("button", name="Save the schedule").click()
+    row = page.locator('tr[data-id="free"]')
+    expect(row).to_be_visible()
+    assert saved()["free"]["lifecycle"] == "review"
+    row.get_by_role("button", name="Edit").click()
+    expect(page.get_by_label("Task type")).to_be_focused()
+    form.get_by_label("Lifecycle").select_option("board")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(form).to_have_count(0)
+    assert saved()["free"]["lifecycle"] == "board"
+    for name in ("taken", "free"):
+        detent.run("schedules", "delete", name)
 
 
 def test_another_task_type_keeps_the_rest_of_the_form(page: Page, detent: Scene) -> None:

@@ -60,6 +60,21 @@ def test_more_than_the_lists_have_is_counted() -> None:
     assert client.call("inbox", GRACE)["count"] == 1_004
 
 
+def test_a_filter_finds_what_is_behind_a_thousand_more_urgent_items() -> None:
+    client = OperationsClient()
+    reviews = [reviewed(client, priority="P0") for _ in range(1_003)]
+    hers = reviewed(client, priority="P3")
+    client.call("assign_task", task_id=hers, person="ada")
+    failure = client.submit(options={"retry": {"max_attempts": 1}}, priority="P3")
+    client.fail()
+    assert client.call("inbox", kind="review")["count"] == len(reviews) + 1
+    assert listed(client, kind="failure") == [failure]
+    assert listed(client, kind="quarantine") == []
+    assert listed(client, mine=True) == [hers]
+    found = client.call("inbox", unassigned=True)
+    assert (found["count"], len(found["items"])) == (len(reviews) + 1, 1_001)
+
+
 # ---- kinds -------------------------------------------------------------------------------------
 
 

@@ -60,7 +60,7 @@ export function App() {
 function Inside() {
   useEffect(() => {
     const readAnew = () => void client.invalidateQueries();
-    feed.onGap = readAnew;
+    feed.onRegained = readAnew;
     // Whatever is read next is refused, and that shows the way in.
     feed.onSignedOut = readAnew;
     feed.start();

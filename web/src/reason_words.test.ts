@@ -51,6 +51,13 @@ test.each([
     { intent: "fix", workers: ["a"] },
     "The machine of every worker that executes fix is short of memory.",
   ],
+  [
+    "paused",
+    { limit: "intent:send_mail", paused_by: "night_shift", reason: "Maintenance" },
+    "intent:send_mail is paused by night_shift: Maintenance",
+  ],
+  ["paused", { limit: "all", paused_by: "owner", reason: "" }, "all is paused by owner."],
+  ["no_worker", { intent: "send_mail" }, "No running worker executes send_mail."],
   ["wait:permission", { text: "Delete it?" }, "It asks for permission: Delete it?"],
 ])("%s in words", (name, detail, words) => {
   expect(sentence(reason(name, detail))).toBe(words);

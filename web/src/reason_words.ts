@@ -37,7 +37,7 @@ const WORDS: Record<string, Words> = {
   accepting: [
     "active",
     ({ action, by }) =>
-      `It was accepted by ${text(by)}; the action ${text(action)} is carried out.`,
+      `It was accepted by ${named(by)}; the action ${text(action)} is carried out.`,
   ],
   timer: ["waiting", ({ event }) => `If nothing else happens, ${text(event)} is sent.`],
   rounds_used: [
@@ -52,7 +52,7 @@ const WORDS: Record<string, Words> = {
   ],
   "wait:timer": ["waiting", ({ name }) => `It sleeps: ${text(name)}.`],
   "wait:retry": ["waiting", (detail) => `An attempt failed and is retried${failure(detail)}`],
-  "wait:signal": ["waiting", ({ needs }) => `It waits for the signal ${text([needs].flat()[0])}.`],
+  "wait:signal": ["waiting", ({ needs }) => `It waits for the signal ${named([needs].flat()[0])}.`],
   "wait:subtasks": ["waiting", ({ needs }) => `It waits for ${subtasks(needs)}.`],
   "wait:question": ["attention", ({ text }) => `It asks: ${message(text)}`],
   "wait:confirmation": ["attention", ({ text }) => `It asks: ${message(text)}`],
@@ -61,32 +61,37 @@ const WORDS: Record<string, Words> = {
   "wait:funds": ["waiting", () => "The whole budget is reserved by other runs."],
   "wait:resource": ["waiting", () => "It waits for a resource that is in use."],
   not_before: ["waiting", () => "It starts later."],
-  paused: ["waiting", ({ limit, paused_by }) => `${text(limit)} is paused by ${text(paused_by)}.`],
+  paused: [
+    "waiting",
+    ({ limit, paused_by, reason }) =>
+      `${named(limit)} is paused by ${named(paused_by)}${reason ? `: ${message(reason)}` : "."}`,
+  ],
   limit: [
     "waiting",
-    ({ limit, max }) => `The limit ${text(limit)} is reached: at most ${text(max)} at a time.`,
+    ({ limit, max }) => `The limit ${named(limit)} is reached: at most ${text(max)} at a time.`,
   ],
   rate: [
     "waiting",
     ({ limit, max, per_s }) =>
-      `The rate limit ${text(limit)} is reached: at most ${text(max)} in ${plural(Number(per_s), "second")}.`,
+      `The rate limit ${named(limit)} is reached: at most ${text(max)} in ${plural(Number(per_s), "second")}.`,
   ],
   cost_quota: [
     "waiting",
     ({ limit, max_usd, spent_usd }) =>
-      `The cost quota of ${text(limit)} is used up: ${dollars(Number(spent_usd))} of ${dollars(Number(max_usd))} is spent today.`,
+      `The cost quota of ${named(limit)} is used up: ${dollars(Number(spent_usd))} of ${dollars(Number(max_usd))} is spent today.`,
   ],
   memory_short: [
     "waiting",
-    ({ intent }) => `The machine of every worker that executes ${text(intent)} is short of memory.`,
+    ({ intent }) =>
+      `The machine of every worker that executes ${named(intent)} is short of memory.`,
   ],
-  no_worker: ["attention", ({ intent }) => `No running worker executes ${text(intent)}.`],
+  no_worker: ["attention", ({ intent }) => `No running worker executes ${named(intent)}.`],
   queued: [
     "waiting",
     ({ ahead }) => `It waits for a free worker, behind ${plural(Number(ahead), "job")}.`,
   ],
   cancelling: ["waiting", ({ asked }) => `It was asked to stop: ${text(asked)}.`],
-  in_work: ["active", ({ worker }) => `The worker ${text(worker)} runs it.`],
+  in_work: ["active", ({ worker }) => `The worker ${named(worker)} runs it.`],
 };
 
 /** The sentence of a reason; a state of a lifecycle in which the work failed is a reason too. */
@@ -104,6 +109,9 @@ export function urgencyOf({ reason }: Reason): Urgency {
 export function isWaiting(reasons: readonly Reason[]): boolean {
   return reasons.length > 0 && reasons.every((each) => urgencyOf(each) === "waiting");
 }
+
+/** A name as it is: the reader looks for it elsewhere. */
+const named = (value: unknown): string => plain(String(value ?? "unknown"));
 
 const text = (value: unknown): string => plain(words(String(value ?? "unknown")));
 

@@ -1,7 +1,7 @@
 // Whether the gateway knows this browser. A one-time link carries its code in the fragment, which
 // no server sees; it is exchanged for a cookie immediately and removed from the address.
 import { useEffect, useState } from "react";
-import { call, logIn, onSignedOut, Problem } from "./api/call";
+import { call, isUnreachable, logIn, onSignedOut, Problem } from "./api/call";
 import { decoded } from "./router";
 
 export type Session =
@@ -9,6 +9,9 @@ export type Session =
   | { kind: "in" }
   | { kind: "out"; problem: Problem | null }
   | { kind: "unreachable"; problem: Problem };
+
+/** How long to wait for a gateway that does not answer. */
+const RETRY_MS = 3_000;
 
 /** The code of a one-time link, or of a pasted text. */
 export function codeFrom(text: string): string | null {
@@ -43,28 +46,36 @@ function refusalFrom(hash: string): Problem | null {
 
 export function useSession(): [Session, (code?: string) => void] {
   const [session, set] = useState<Session>({ kind: "asking" });
-  const [round, setRound] = useState<{ code?: string }>({});
+  const [round, setRound] = useState(() => ({ code: codeFrom(location.hash) }));
   useEffect(
     () =>
       onSignedOut(() => set((now) => (now.kind === "in" ? { kind: "out", problem: null } : now))),
     [],
   );
   useEffect(() => {
-    const code = round.code ?? codeFrom(location.hash);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const { code } = round;
+    let unused = code;
     const refusal = refusalFrom(location.hash);
     if (location.hash) history.replaceState(null, "", location.pathname + location.search);
     const enter = async () => {
       if (code) await logIn(code);
+      unused = null;
       await call("show_me", {});
     };
     enter().then(
       () => set({ kind: "in" }),
       (problem: Problem) => {
-        if (problem.status === 0) set({ kind: "unreachable", problem });
+        if (isUnreachable(problem)) {
+          set({ kind: "unreachable", problem });
+          timer = setTimeout(() => setRound({ code: unused }), RETRY_MS);
+          return;
+        }
         // Without a code the page explains how to sign in; nothing was refused.
-        else set({ kind: "out", problem: code || problem.status !== 401 ? problem : refusal });
+        set({ kind: "out", problem: code || problem.status !== 401 ? problem : refusal });
       },
     );
+    return () => clearTimeout(timer);
   }, [round]);
-  return [session, (code) => setRound({ code })];
+  return [session, (code) => setRound((last) => ({ code: code ?? last.code }))];
 }

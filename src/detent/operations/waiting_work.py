@@ -3,7 +3,8 @@
 The inbox, its count and the number in the health report come from here. Reads only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from detent.errors import Invalid
@@ -124,21 +125,17 @@ def count_waiting(view: ReadTransaction, caller: Caller) -> int:
 def _matching_tasks(
     view: ReadTransaction, caller: Caller, wanted: WaitingFilter
 ) -> tuple[list[Row], int]:
-    """The most urgent tasks that match, and how many more there are of all kinds."""
+    """The most urgent tasks that match, and how many more there are."""
     within = of_project(caller, _present(intent=wanted.intent), wanted.project)
     rows: list[Row] = []
     beyond = 0
-    for where in _kinds_of_tasks(view):
-        found, more = _most_urgent(view, {**within, **where})
-        rows += found
-        beyond += more
-    rows += _left_behind(view, within)
-    matching = [row for row in _unsettled(view, rows) if _is_wanted(row, wanted)]
-    if wanted.kinds != KINDS:
-        kinds = kinds_of(view, matching)
-        matching = [row for row in matching if kinds[row["id"]] in wanted.kinds]
-    exact = wanted.kinds == KINDS and not (wanted.wants_assigned or wanted.unassigned)
-    return sorted(matching, key=urgency), beyond if exact else 0
+    for where, kinds in _searches(view):
+        if kinds & set(wanted.kinds):
+            found, more = _most_urgent(view, {**within, **where}, wanted, kinds)
+            rows += found
+            beyond += more
+    rows += _wanted_of(view, list(_left_behind(view, within)), wanted)
+    return sorted(_unsettled(view, rows), key=urgency), beyond
 
 
 def urgency(row: Row) -> tuple[str, int]:
@@ -150,23 +147,58 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _kinds_of_tasks(view: ReadTransaction) -> tuple[dict[str, Any], ...]:
-    """The conditions of tasks that wait for a person: a question or error, a decision."""
+def _searches(view: ReadTransaction) -> tuple[tuple[dict[str, Any], frozenset[str]], ...]:
+    """The conditions of tasks that wait for a person, and the kinds that they can have."""
     lifecycles = view.lifecycles()
     blocked = state_names(lifecycles, lambda each: each.phase is Phase.BLOCKED)
-    deciding = state_names(lifecycles, lambda each: each.waits_for_person)
-    return ({"state": blocked, "blocked_by": ASKING}, {"state": deciding})
+    reviewed = state_names(lifecycles, lambda each: each.under_review)
+    others = state_names(lifecycles, lambda each: each.waits_for_person and not each.under_review)
+    without_reviews = frozenset(KINDS) - {"review"}
+    return (
+        ({"state": blocked, "blocked_by": ASKING}, without_reviews),
+        ({"state": reviewed}, frozenset({"review"})),
+        ({"state": others}, without_reviews),
+    )
 
 
-def _most_urgent(view: ReadTransaction, where: Mapping[str, Any]) -> tuple[list[Row], int]:
-    """The matching tasks, by priority and age, and how many are left out."""
+def _most_urgent(
+    view: ReadTransaction, where: Mapping[str, Any], wanted: WaitingFilter, kinds: frozenset[str]
+) -> tuple[list[Row], int]:
+    """The wanted tasks, by priority and age, and how many are left out."""
     counts = view.count_by(Query("tasks", where), "priority")
-    rows: list[Row] = []
-    for priority in sorted(counts):
-        query = Query("tasks", {**where, "priority": priority}, "state_at")
-        if len(rows) < MAX_ROWS:
-            rows += view.page(query._replace(limit=MAX_ROWS - len(rows)))
-    return rows, sum(counts.values()) - len(rows)
+    if kinds <= set(wanted.kinds) and not (wanted.wants_assigned or wanted.unassigned):
+        rows = list(islice(chain.from_iterable(_pages(view, where, counts)), MAX_ROWS))
+        return rows, sum(counts.values()) - len(rows)
+    # The columns do not have the person and the exact kind: every task is read.
+    rows = []
+    total = 0
+    for page in _pages(view, where, counts):
+        found = _wanted_of(view, page, wanted)
+        total += len(found)
+        rows += found[: MAX_ROWS - len(rows)]
+    return rows, total - len(rows)
+
+
+def _pages(
+    view: ReadTransaction, where: Mapping[str, Any], priorities: Iterable[str]
+) -> Iterator[Sequence[Row]]:
+    """The matching tasks, by priority and age."""
+    for priority in sorted(priorities):
+        query = Query("tasks", {**where, "priority": priority}, "state_at", limit=MAX_ROWS)
+        page = view.page(query)
+        while page:
+            yield page
+            last = page[-1]
+            page = view.page(query._replace(after=(last["state_at"], last["id"])))
+
+
+def _wanted_of(view: ReadTransaction, rows: Sequence[Row], wanted: WaitingFilter) -> list[Row]:
+    """The rows of the wanted person and kinds."""
+    found = [row for row in rows if _is_wanted(row, wanted)]
+    if wanted.kinds == KINDS:
+        return found
+    kinds = kinds_of(view, found)
+    return [row for row in found if kinds[row["id"]] in wanted.kinds]
 
 
 def _left_behind(view: ReadTransaction, within: Mapping[str, Any]) -> Iterator[Row]:

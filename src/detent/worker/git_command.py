@@ -26,6 +26,7 @@ HARMLESS = (
     *("-c", "core.editor=false"),
     *("-c", "protocol.ext.allow=never"),
     *("-c", "log.showSignature=false"),
+    *("-c", "advice.graftFileDeprecated=false"),  # about GIT_GRAFT_FILE below, in each error
     *(word for each in ("", "ssh.", "x509.") for word in ("-c", f"gpg.{each}program=false")),
 )
 #: Objects, and the parents of commits, as they are: nothing is replaced or fetched.

@@ -269,6 +269,22 @@ def test_a_verdict_on_a_diff_that_has_changed_is_refused_with_the_files(
     detent.wait_for(task_id, "completed")
 
 
+def test_newer_work_is_reported_after_a_refusal_for_another_reason(
+    page: Page, detent: ReviewScene, simple: str
+) -> None:
+    newer = diff_of({"app/b.py": "x = 1\n"}, {"app/b.py": "x = 3\n"})
+    task_id = detent.leave(simple, newer)
+    opened(page, detent, task_id)
+    page.get_by_role("button", name="Request changes", exact=True).click()
+    refused = page.get_by_role("region", name="Verdict").get_by_role("alert")
+    expect(refused).to_be_visible()
+    detent.next_round(task_id)
+    expect(page.get_by_text("The task has a newer diff")).to_be_visible()
+    expect(refused).to_have_count(0)
+    page.get_by_role("button", name="Show the current diff").click()
+    expect(file(page, "app/b.py")).to_contain_text("x = 3")
+
+
 def test_the_overall_comment_has_lines_and_survives_a_reload(
     page: Page, detent: ReviewScene, simple: str
 ) -> None:

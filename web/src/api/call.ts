@@ -21,12 +21,19 @@ export class Problem extends Error {
   }
 }
 
-const UNREACHABLE = new Problem(
-  0,
-  "unreachable",
-  "The gateway does not answer.",
-  "Check that `detent up` is running. This page retries automatically.",
-);
+const unreachable = (isRead: boolean) =>
+  new Problem(
+    0,
+    "unreachable",
+    "The gateway does not answer.",
+    isRead
+      ? "Check that `detent up` is running. This page retries automatically."
+      : "Check that `detent up` is running, then try again.",
+  );
+
+/** Whether nothing is known of the request, because the gateway does not answer. */
+export const isUnreachable = (problem: unknown): boolean =>
+  problem instanceof Problem && problem.status === 0;
 
 const listeners = new Set<() => void>();
 
@@ -60,7 +67,7 @@ export async function request(url: string, init: RequestInit = {}): Promise<Resp
   try {
     response = await fetch(url, { credentials: "same-origin", ...init });
   } catch {
-    throw UNREACHABLE;
+    throw unreachable((init.method ?? "GET") === "GET");
   }
   if (!response.ok) throw await problem(response);
   return response;

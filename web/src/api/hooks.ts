@@ -1,9 +1,15 @@
 // Operations as React hooks: reads are cached by name and input, and writes invalidate them.
-import { QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import {
+  QueryClient,
+  type QueryKey,
+  useMutation,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { type FeedEvent, feed } from "../live/feed";
 import { throttled } from "../live/throttle";
-import { type Answers, call, type Name, Problem, type Takes } from "./call";
+import { type Answers, call, isUnreachable, type Name, Problem, type Takes } from "./call";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -28,12 +34,24 @@ interface Reading {
 export function useRead<N extends Name>(name: N, takes: Takes<N>, how: Reading = {}) {
   return useQuery<Answers<N>, Problem>({
     queryKey: how.version === undefined ? [name, takes] : [name, takes, how.version],
-    queryFn: () => call(name, takes),
+    queryFn: ({ queryKey }) => orKept(queryKey, () => call(name, takes)),
     enabled: how.enabled ?? true,
     ...(how.fixed ? { staleTime: Number.POSITIVE_INFINITY } : {}),
     refetchInterval: how.everyMs ?? false,
     placeholderData: (before) => before,
   });
+}
+
+/** What was read last, if the gateway does not answer now: the frame of the page says that the
+ * connection is lost, and everything is read again when it is back. */
+export async function orKept<T>(queryKey: QueryKey, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (problem) {
+    const kept = client.getQueryData<T>(queryKey);
+    if (kept !== undefined && isUnreachable(problem)) return kept;
+    throw problem;
+  }
 }
 
 interface Callbacks {

@@ -90,7 +90,7 @@ describe("the feed", () => {
   test("a batch that always fails is skipped in the end, and everything is read again", () => {
     vi.stubGlobal("reportError", vi.fn());
     const gap = vi.fn();
-    feed.onGap = gap;
+    feed.onRegained = gap;
     feed.subscribe(() => {
       throw new Error("never");
     });
@@ -101,7 +101,7 @@ describe("the feed", () => {
       last().say({ type: "hello", cursor: 7 });
     }
     expect(last().path).toBe("/api/feed");
-    expect(gap).toHaveBeenCalledOnce();
+    expect(gap).toHaveBeenCalled();
   });
   test("says that it is lost, waits longer each time, and says that it is back", () => {
     live();
@@ -119,7 +119,7 @@ describe("the feed", () => {
   });
   test("a cursor that may be what is refused is forgotten, and everything is read again", () => {
     const gap = vi.fn();
-    feed.onGap = gap;
+    feed.onRegained = gap;
     live();
     for (let at = 0; at < 3; at += 1) {
       last().onclose?.();
@@ -128,6 +128,17 @@ describe("the feed", () => {
     expect(last().path).toBe("/api/feed");
     last().say({ type: "hello", cursor: 2 });
     expect(gap).toHaveBeenCalledOnce();
+  });
+  test("everything is read again after a short loss: reads may have failed meanwhile", () => {
+    const regained = vi.fn();
+    feed.onRegained = regained;
+    live();
+    expect(regained).not.toHaveBeenCalled();
+    last().onclose?.();
+    vi.advanceTimersByTime(300);
+    expect(last().path).toBe("/api/feed?cursor=7");
+    last().say({ type: "hello", cursor: 7 });
+    expect(regained).toHaveBeenCalledOnce();
   });
   test("silence for too long is a loss", () => {
     live();

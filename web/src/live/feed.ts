@@ -30,7 +30,8 @@ const overSocket: Opener = (path) =>
   new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`);
 
 /**
- * Follows the log. Listeners get batches of events; `onGap` is called if some may be missing.
+ * Follows the log. Listeners get batches of events; `onRegained` is called when a lost
+ * connection is back: reads may have failed meanwhile, or events may be missing.
  *
  * The cursor moves only after every listener has got the batch. If one of them throws, the
  * connection is opened again from the last cursor, so that the server sends the batch again.
@@ -47,7 +48,7 @@ export class Feed {
   private status: Status = { kind: "off" };
   private readonly listeners = new Set<(events: FeedEvent[]) => void>();
   private readonly watchers = new Set<() => void>();
-  onGap: () => void = () => {};
+  onRegained: () => void = () => {};
   onSignedOut: () => void = () => {};
 
   constructor(private readonly open: Opener = overSocket) {}
@@ -141,8 +142,7 @@ export class Feed {
 
   private greet(): void {
     const regained = this.lostAt > 0;
-    // Without a cursor the server cannot tell what was missed.
-    if (regained && this.cursor === undefined) this.onGap();
+    if (regained) this.onRegained();
     // A batch that fails again and again is a failure, although the connection can be opened.
     if (!this.undelivered) this.failures = 0;
     this.lostAt = 0;

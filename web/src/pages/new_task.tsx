@@ -6,9 +6,9 @@ import { go, linkTo, useSearch } from "../router";
 import { plain } from "../text";
 import { BudgetField } from "../ui/budget_field";
 import { IntentSelect, intentNamed } from "../ui/intent_select";
+import { LifecycleSelect } from "../ui/lifecycle_select";
 import { Command, Empty, Loading, Trouble } from "../ui/notes";
 import { PayloadForm, useTyped } from "../ui/payload_form";
-import { useTables } from "../ui/tables";
 import { Title } from "../ui/title";
 import { say } from "../ui/toast";
 
@@ -47,7 +47,6 @@ export default function NewTask() {
 }
 
 function Form({ intent }: { intent: KnownIntent }) {
-  const tables = useTables();
   const projects = useRead("list_projects", {});
   const submit = useVerb("submit_task");
   const payload = useTyped(intent.name, intent.arguments, null);
@@ -56,7 +55,6 @@ function Form({ intent }: { intent: KnownIntent }) {
   const [priority, setPriority] = useState("P2");
   const [lifecycle, setLifecycle] = useState("");
   const [budget, setBudget] = useState("");
-  const lifecycles = tables.newest().filter((each) => each.kind === "task");
   const send = (event: FormEvent) => {
     event.preventDefault();
     const read = payload.read();
@@ -129,21 +127,7 @@ function Form({ intent }: { intent: KnownIntent }) {
             ))}
           </select>
         </label>
-        <label className="field">
-          <span>Lifecycle</span>
-          <select
-            className="input"
-            value={lifecycle}
-            onChange={(event) => setLifecycle(event.target.value)}
-          >
-            <option value="">default</option>
-            {lifecycles.map((each) => (
-              <option key={each.id} value={each.name}>
-                {plain(each.title || each.name)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <LifecycleSelect value={lifecycle} onChange={setLifecycle} />
         <BudgetField label="Budget in dollars (optional)" value={budget} onChange={setBudget} />
       </div>
       {submit.error && <Trouble problem={submit.error} />}

@@ -1,9 +1,10 @@
 // Create or edit a schedule: when it fires, and the task that it submits.
-import { type FormEvent, useRef, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useRead, useVerb } from "../api/hooks";
 import type { Schedule } from "../api/schema";
 import { plain } from "../text";
 import { IntentSelect, intentNamed } from "../ui/intent_select";
+import { LifecycleSelect } from "../ui/lifecycle_select";
 import { Loading, Trouble } from "../ui/notes";
 import { PayloadForm, useTyped } from "../ui/payload_form";
 import { say } from "../ui/toast";
@@ -11,13 +12,21 @@ import { say } from "../ui/toast";
 interface Props {
   /** The schedule to edit; null for a new one. */
   schedule: Schedule | null;
+  /** The names that schedules have: a new one has another name. */
+  taken: readonly string[];
   onClose: () => void;
 }
 
-export function ScheduleForm({ schedule, onClose }: Props) {
+export function ScheduleForm({ schedule, taken, onClose }: Props) {
   const intents = useRead("list_intents", {});
   const [intent, setIntent] = useState(schedule?.intent ?? "");
   const first = useRef<string>(undefined);
+  const section = useRef<HTMLElement>(null);
+  const loaded = intents.data !== undefined;
+  // It may be far above the button that has opened it.
+  useEffect(() => {
+    if (loaded) section.current?.querySelector<HTMLElement>("select, input")?.focus();
+  }, [loaded]);
   if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
   if (!intents.data) return <Loading what="the task types" />;
   const known = intents.data.items;
@@ -25,12 +34,13 @@ export function ScheduleForm({ schedule, onClose }: Props) {
   first.current ??= known[0]?.name;
   const chosen = intentNamed(known, intent || (first.current ?? ""));
   return (
-    <section className="tile stack" aria-labelledby="schedule-form">
+    <section ref={section} className="tile stack" aria-labelledby="schedule-form">
       <h2 id="schedule-form">{schedule ? `Edit ${plain(schedule.name)}` : "New schedule"}</h2>
       <IntentSelect known={known} chosen={chosen} onChange={setIntent} />
       {chosen && (
         <Fields
           schedule={schedule}
+          taken={taken}
           intent={chosen.name}
           declared={chosen.arguments}
           onClose={onClose}
@@ -45,7 +55,7 @@ interface FieldsProps extends Props {
   declared: Record<string, unknown> | null;
 }
 
-function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
+function Fields({ schedule, taken, intent, declared, onClose }: FieldsProps) {
   const put = useVerb("put_schedule");
   const same = schedule?.intent === intent;
   const payload = useTyped(intent, declared, same ? schedule.payload : null);
@@ -58,17 +68,22 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
     missed: schedule?.missed ?? "once",
     priority: schedule?.priority ?? "P2",
     project: schedule?.project ?? "",
+    lifecycle: schedule?.lifecycle ?? "",
   });
+  const [refused, setRefused] = useState("");
   const change = (name: keyof typeof text) => (value: string) =>
     setText({ ...text, [name]: value });
   const save = (event: FormEvent) => {
     event.preventDefault();
     const read = payload.read();
-    if ("wrong" in read) return;
+    const name = text.name.trim();
+    const isTaken = schedule === null && taken.includes(name);
+    setRefused(isTaken ? name : "");
+    if ("wrong" in read || isTaken) return;
     put.mutate(
       {
         ...kept(schedule),
-        name: text.name.trim(),
+        name,
         intent,
         payload: read.payload,
         ...(text.every ? { every_s: Number(text.every) } : { cron: text.cron }),
@@ -76,6 +91,7 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
         overlap: text.overlap as "skip",
         missed: text.missed as "once",
         priority: text.priority as "P2",
+        ...(text.lifecycle ? { lifecycle: text.lifecycle } : {}),
         ...(text.project.trim() ? { project: text.project.trim() } : {}),
       },
       {
@@ -126,6 +142,7 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
           values={{ P0: "P0", P1: "P1", P2: "P2", P3: "P3" }}
           onChange={change("priority")}
         />
+        <LifecycleSelect value={text.lifecycle} onChange={change("lifecycle")} />
         <Text name="Project (optional)" value={text.project} onChange={change("project")} />
       </div>
       <fieldset className="stack">
@@ -138,6 +155,11 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
           wrong={payload.wrong}
         />
       </fieldset>
+      {refused && (
+        <p className="bad-text" role="alert">
+          A schedule {plain(refused)} exists. Edit it, or choose another name.
+        </p>
+      )}
       {put.error && <Trouble problem={put.error} />}
       <div className="row">
         <button type="submit" className="button primary" disabled={put.isPending}>
@@ -154,8 +176,8 @@ function Fields({ schedule, intent, declared, onClose }: FieldsProps) {
 /** What the form does not show; saving replaces the whole schedule. */
 function kept(schedule: Schedule | null) {
   if (!schedule) return {};
-  const { lifecycle, options, not_before } = schedule;
-  return { lifecycle, options, ...(not_before === null ? {} : { not_before }) };
+  const { options, not_before } = schedule;
+  return { options, ...(not_before === null ? {} : { not_before }) };
 }
 
 interface TextProps {

@@ -33,6 +33,7 @@ export default function Schedules() {
         <ScheduleForm
           key={editing === "new" ? "" : editing.name}
           schedule={editing === "new" ? null : editing}
+          taken={schedules.data?.items.map((each) => each.name) ?? []}
           onClose={() => setEditing(null)}
         />
       )}

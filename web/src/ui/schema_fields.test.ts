@@ -53,6 +53,19 @@ describe("fields of a schema", () => {
       },
     });
   });
+  test("white space is no number, and a number that a browser changes is refused", () => {
+    expect(payloadOf(FIELDS, { text: " ", count: " 3 ", ratio: " " })).toEqual({
+      payload: { text: " ", count: 3 },
+    });
+    const texts = { text: "a", count: "12345678901234567890", files: '{"id": [9007199254740993]}' };
+    expect(payloadOf(FIELDS, texts)).toEqual({
+      wrong: {
+        count: expect.stringContaining("above 9,007,199,254,740,991"),
+        files: expect.stringContaining("above 9,007,199,254,740,991"),
+      },
+    });
+    expect(parsed("9007199254740991")).toBe(Number.MAX_SAFE_INTEGER);
+  });
   test("a payload becomes texts and back", () => {
     const payload = { text: "5", count: 2, loud: false, colour: "blue", files: { a: [1] } };
     expect(payloadOf(FIELDS, textsOf(FIELDS, payload))).toEqual({ payload });

@@ -73,7 +73,8 @@ export function payloadOf(
   const payload: Record<string, unknown> = {};
   const wrong: Record<string, string> = {};
   for (const field of fields) {
-    const text = texts[field.name] ?? "";
+    const typed = texts[field.name] ?? "";
+    const text = field.kind === "text" ? typed : typed.trim();
     if (text === "") {
       if (field.required) wrong[field.name] = "This field is required.";
       continue;
@@ -97,14 +98,33 @@ function valueFrom(field: SchemaField, text: string): unknown {
   if (field.kind === "integer" && !Number.isInteger(number)) {
     throw new Error("This must be a whole number.");
   }
-  return number;
+  return exact(number);
 }
 
 /** The value of a JSON text, with an error that says what to correct. */
 export function parsed(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch (problem) {
     throw new Error(`This is not JSON: ${(problem as Error).message}.`);
   }
+  checkNumbers(value);
+  return value;
+}
+
+/** A browser changes the last digits of larger numbers: they are refused instead. */
+function exact(number: number): number {
+  if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
+    const limit = Number.MAX_SAFE_INTEGER.toLocaleString("en");
+    throw new Error(
+      `A browser changes whole numbers above ${limit}. Use the command line, or send a text.`,
+    );
+  }
+  return number;
+}
+
+function checkNumbers(value: unknown): void {
+  if (typeof value === "number") exact(value);
+  else if (value !== null && typeof value === "object") Object.values(value).forEach(checkNumbers);
 }

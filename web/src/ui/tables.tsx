@@ -17,8 +17,10 @@ export function TablesProvider({ children }: { children: ReactNode }) {
       document.documentElement.style.setProperty(`--${look}-paper`, each.paper);
     }
   }, [tables]);
-  if (answer.error) return <Trouble problem={answer.error} again={answer.refetch} />;
-  if (!tables) return <Loading what="the lifecycles" />;
+  if (!tables) {
+    if (answer.error) return <Trouble problem={answer.error} again={answer.refetch} />;
+    return <Loading what="the lifecycles" />;
+  }
   return <Context.Provider value={tables}>{children}</Context.Provider>;
 }
 

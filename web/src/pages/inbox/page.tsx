@@ -89,11 +89,12 @@ function Matters({ waiting, id }: Props) {
   );
 }
 
-function countText({ count }: WaitingItems, snoozed: boolean): string {
+function countText({ count, items }: Props["waiting"], snoozed: boolean): string {
   if (!count) return "";
-  return snoozed
-    ? `${plural(count, "item")} snoozed`
-    : `${plural(count, "item")} waiting, the most urgent first`;
+  if (snoozed) return `${plural(count, "item")} snoozed`;
+  const waiting = `${plural(count, "item")} waiting`;
+  if (items.length >= count) return `${waiting}, the most urgent first`;
+  return `${waiting}, the ${items.length.toLocaleString("en")} most urgent are listed`;
 }
 
 function tasksIn(items: readonly Waiting[], chosen: ReadonlySet<string>): InboxTask[] {

@@ -1,7 +1,7 @@
 // Calls that settle an inbox item. What ends an item is a decision: it is sent after a while and
 // can be undone. What only starts the work again is sent immediately.
 import { useState, useSyncExternalStore } from "react";
-import { call, type Name, type Problem, type Takes } from "../../api/call";
+import { call, isUnreachable, type Name, type Problem, type Takes } from "../../api/call";
 import { client, useVerb } from "../../api/hooks";
 import { go } from "../../router";
 import { plain } from "../../text";
@@ -53,7 +53,7 @@ export function decide(
     forgetDrafts(what.id);
   };
   decisions.decide(what.id, sent, (problem: Problem) =>
-    say(`Refused: ${title}. ${plain(problem.message)}`, {
+    say(`${isUnreachable(problem) ? "Not sent" : "Refused"}: ${title}. ${plain(problem.message)}`, {
       bad: true,
       action: { name: "Show", act: show },
     }),

@@ -29,9 +29,13 @@ interface RefusedProps extends NewerProps {
   problem: Problem;
 }
 
+/** Whether a verdict was refused because it was about other work. */
+export const isAboutOtherWork = ({ code }: Problem) =>
+  code === "diff_changed" || code === "version_conflict";
+
 export function Refused({ problem, busy, onCompare, onShow }: RefusedProps) {
   const isDiff = problem.code === "diff_changed";
-  if (!isDiff && problem.code !== "version_conflict") return <Trouble problem={problem} />;
+  if (!isAboutOtherWork(problem)) return <Trouble problem={problem} />;
   const files = Array.isArray(problem.details.files) ? problem.details.files.map(String) : [];
   return (
     <div className="trouble" role="alert">

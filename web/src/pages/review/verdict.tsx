@@ -13,7 +13,7 @@ import { say } from "../../ui/toast";
 import { acceptanceWords, acceptedWord, acceptLabel, FailedAcceptance } from "../inbox/acceptance";
 import { rowsFor, weight } from "../inbox/choices";
 import { titleOf } from "../inbox/kinds";
-import { Newer, Refused } from "./newer_work";
+import { isAboutOtherWork, Newer, Refused } from "./newer_work";
 import { useOverallComment } from "./overall_comment";
 import { VERDICT_KEYS } from "./review_keys";
 
@@ -86,15 +86,16 @@ export function Verdict(props: Props) {
     setBusy(false);
   };
   const reloading = { busy, onShow: () => reload(), onCompare: () => reload(shown) };
+  // Newer work says more than a refusal for another reason, whose state is over.
+  const refused =
+    refusal?.read === read && (!isNewer || isAboutOtherWork(refusal.problem))
+      ? refusal.problem
+      : null;
   const rows = rowsFor(table, review, current?.events ?? []);
   const decides = may("accept") || may("reject") || rows.length > 0;
   return (
     <section className="review-verdict" aria-label="Verdict">
-      {refusal?.read === read ? (
-        <Refused problem={refusal.problem} {...reloading} />
-      ) : (
-        isNewer && <Newer {...reloading} />
-      )}
+      {refused ? <Refused problem={refused} {...reloading} /> : isNewer && <Newer {...reloading} />}
       <FailedAcceptance
         task={task}
         onWithout={may("accept") ? () => void accept("Accepted", true) : undefined}

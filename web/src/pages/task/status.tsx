@@ -60,7 +60,7 @@ function Sentences({ task, why }: { task: Task; why: Why }) {
     return (
       <p className="status-words">
         The task is {words(task.state)}
-        {reason || (meaning ? `: ${plain(meaning)}` : "")}.
+        {reason || (meaning && meaning !== words(task.state) ? `: ${plain(meaning)}` : "")}.
       </p>
     );
   }
