@@ -191,7 +191,7 @@ def list_events(
     """
     with core.store.read() as view:
         found = next_events(view, after, limit)
-    seen = [each for each in found if caller.project in (None, each.project)]
+    seen = [each for each in found if caller.may_see(each.project)]
     return {
         "events": [cast(schemas.Event, views.event(each)) for each in seen],
         "cursor": found[-1].position if found else after,
