@@ -184,7 +184,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
 def list_events(
     core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS
 ) -> schemas.Log:
-    """List the log from any position, in commit order; `cursor` is the next `after`.
+    """List the log from any position, in order; `cursor` is the next `after`.
 
     There can be fewer events than `limit` before the end of the log, for example if they are large.
     At the end, `cursor` is equal to `after`.
