@@ -1,7 +1,6 @@
-"""What an intent executes, as an app declares it: a function, a command, an agent or a
-function on a Ray cluster.
+"""What an intent executes, as an app declares it: a function, a command or an agent.
 
-The worker makes a runner for each of them (`worker/runners`).
+A function can run on a Ray cluster. The worker makes a runner for each (`worker/runners`).
 """
 
 import re
