@@ -73,7 +73,7 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
     if not texts or not argv or not argv[0]:
         raise Invalid(
-            f'command must be a list of texts, as in ["pytest", "-q"], not {argv!r:.80}.',
+            f'command must be a list of strings, as in ["pytest", "-q"], not {argv!r:.80}.',
             field="command",
             given=argv,
         )
