@@ -439,7 +439,11 @@ def load_app(reference: str) -> App:
         ) from error
     if not isinstance(found, App):
         kind = type(found).__name__
-        raise Misconfigured(f"{reference!r} is a {kind}, not a detent app", setting="app")
+        raise Misconfigured(
+            f"{reference!r} is a {kind}, not a detent app",
+            setting="app",
+            hint="Name the object that `App()` has made, such as work:app.",
+        )
     return found
 
 
