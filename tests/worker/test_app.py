@@ -270,9 +270,8 @@ def test_a_plan_that_names_what_the_app_does_not_have_is_refused_by_the_worker()
     ],
 )
 def test_an_app_that_cannot_be_imported_is_a_clear_error(reference: str, text: str) -> None:
-    with pytest.raises(Misconfigured, match=text) as refused:
+    with pytest.raises(Misconfigured, match=text):
         load_app(reference)
-    assert "config show" not in refused.value.hint  # the reference is often that of `--app`
 
 
 def test_an_app_that_raises_while_it_is_imported_is_a_clear_error(
