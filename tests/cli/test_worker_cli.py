@@ -220,6 +220,5 @@ def test_sources_below_leave_hidden_places_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reference", ["no_such_module:app", "os:path"])
 def test_a_reference_that_is_no_app_says_how_to_name_one(run: Run, reference: str) -> None:
-    refused = run("worker", "--app", reference)
-    assert refused.exit_code == 7
+    refused = run("worker", "--app", reference, code=7)
     assert "Name an App as package.module:name" in refused.stderr
