@@ -24,7 +24,7 @@ every file says why |
 | Which settings exist? | `settings.py` |
 | What does an error code mean? | `error_codes/` |
 | What does the keeper do, and how often? | `duties` in `service.py` |
-| Where is a new command added? | a module in `cli/`, and its line in `COMMANDS` of `cli/main.py` |
+| Where is a new command added? | a module in `cli/`, and its line in `cli/command_table.py` |
 | Where is a new runner added? | a class in `worker/runners/`, a handler in `app/handlers.py`, and \
 a line in `worker/runners/registry.py` |
 
@@ -94,7 +94,7 @@ def summary(module: Path) -> str:
 
 def _line(entry: Path, branches: str) -> str:
     name = branches + entry.name + ("/" if entry.is_dir() else "")
-    return f"{name:<{COLUMN}}{summary(entry)}".rstrip()
+    return f"{name:<{COLUMN - 2}}  {summary(entry)}".rstrip()
 
 
 def _is_python(entry: Path) -> bool:

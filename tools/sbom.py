@@ -1,5 +1,6 @@
-"""The software bill of materials: all Python packages that detent can install, and the npm packages
-that are in its dashboard, as one CycloneDX document.
+"""The software bill of materials, as one CycloneDX document.
+
+It lists all Python packages that detent can install, and the npm packages in its dashboard.
 
 uv writes the Python part from the lock file. The licences come from the installed packages, so all
 extras must be installed. The npm part comes from the lock file of the dashboard.

@@ -101,12 +101,18 @@ def lifecycle_name_flaws(root: Path = ROOT) -> list[str]:
 
 
 def docstring_flaws(root: Path = ROOT) -> list[str]:
-    """Modules that do not say what they are for."""
+    """Modules whose docstring does not say in its first line what they are for."""
     return [
-        f"{module.place}: no docstring that says what it is for and what it may touch"
+        f"{module.place}: no docstring whose first line says what it is for"
         for module in modules(root)
-        if not ast.get_docstring(module.tree)
+        if not _has_summary(ast.get_docstring(module.tree) or "")
     ]
+
+
+def _has_summary(docstring: str) -> bool:
+    """Whether the first line is a paragraph: the list of modules shows it alone."""
+    first, _, rest = docstring.partition("\n")
+    return bool(first) and not rest.partition("\n")[0]
 
 
 def name_flaws(root: Path = ROOT) -> list[str]:

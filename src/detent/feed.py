@@ -1,4 +1,4 @@
-"""The feed: reads the log from any cursor, in commit order, each event exactly once.
+"""The feed: reads the log from any cursor, in the order of positions, each event exactly once.
 
 Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` implements
 it for readers of this process, and `Follower` is a thread with a `Tail`; the readers of the

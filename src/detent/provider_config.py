@@ -86,7 +86,7 @@ def _texts(given: object, where: str) -> dict[str, str]:
     table = document_fields.table(given, where)
     for name, value in table.items():
         if not isinstance(value, str):
-            raise document_fields.wrong(f"{where}.{name}", "a text", value)
+            raise document_fields.wrong(f"{where}.{name}", "a string", value)
     return {name: str(value) for name, value in table.items()}
 
 

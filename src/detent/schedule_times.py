@@ -68,7 +68,7 @@ def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
     for each in ("cron", "timezone"):
         text = getattr(schedule, each)
         if text is not None and not isinstance(text, str):
-            raise _wrong(each, text, (), "must be a text")
+            raise _wrong(each, text, (), "must be a string")
     if schedule.overlap not in OVERLAPS:
         raise _wrong("overlap", schedule.overlap, OVERLAPS)
     if schedule.missed not in MISSED:

@@ -66,9 +66,12 @@ def test_every_preset_can_be_used_as_it_is(name: str) -> None:
         ({"argv": "claude -p"}, "agents.x.argv must be a list"),
         ({"argv": []}, "agents.x.argv must be a list"),
         ({"argv": ["{prompt}"]}, r"agents.x.argv\[0\] must be the program"),
-        ({"argv": ["a", "--p={prompt}"]}, r"agents.x.argv\[1\] must be a place as an element"),
+        (
+            {"argv": ["a", "--p={prompt}"]},
+            r"agents.x.argv\[1\] must be a placeholder as an element",
+        ),
         ({"argv": ["a", "{payload}"]}, r"agents.x.argv\[1\] must be one of prompt"),
-        ({"argv": ["a", ["b", 3]]}, r"agents.x.argv\[1\] must be a text"),
+        ({"argv": ["a", ["b", 3]]}, r"agents.x.argv\[1\] must be a string"),
         ({"argv": ["a"], "retries": 3}, "agents.x.retries is not known"),
         ({"argv": ["a"], "preset": "best"}, "agents.x.preset must be one of acp, claude"),
         ({"argv": ["a"], "denials": "allow"}, "agents.x.denials must be one of fail, ask"),
@@ -85,17 +88,17 @@ def test_every_preset_can_be_used_as_it_is(name: str) -> None:
             {"argv": ["a"], "reset_pattern": "limit"},
             "agents.x.reset_pattern must be a pattern with",
         ),
-        ({"argv": ["a"], "retry_pattern": 5}, "agents.x.retry_pattern must be a text"),
+        ({"argv": ["a"], "retry_pattern": 5}, "agents.x.retry_pattern must be a string"),
         ({"argv": ["a"], "linger_s": "60"}, "agents.x.linger_s must be a number of seconds"),
         ({"argv": ["a"], "longest_retry_s": True}, "agents.x.longest_retry_s must be a number"),
         ({"argv": ["a"], "longest_silent_retry_s": -1}, "longest_silent_retry_s must be a number"),
-        ({"argv": ["a"], "model": 5}, "agents.x.model must be a text"),
+        ({"argv": ["a"], "model": 5}, "agents.x.model must be a string"),
         ({"argv": ["a"], "max_turns": "2"}, "agents.x.max_turns must be a whole number"),
-        ({"argv": ["a"], "base": 5}, "agents.x.base must be a text"),
+        ({"argv": ["a"], "base": 5}, "agents.x.base must be a string"),
         ({"argv": ["a"], "root_is_sandboxed": "yes"}, "root_is_sandboxed must be true or false"),
         ({"argv": ["a"], "lines": [{"take": "text", "joined": 1}]}, "joined must be true or false"),
         ({"argv": ["a"], "environment": "HOME"}, "agents.x.environment must be a list"),
-        ({"argv": ["a"], "variables": {"A": 1}}, "agents.x.variables.A must be a text"),
+        ({"argv": ["a"], "variables": {"A": 1}}, "agents.x.variables.A must be a string"),
         ({"argv": ["a"], "secrets": {"A": "sk-1234"}}, "never the secret itself"),
     ],
 )
@@ -108,9 +111,9 @@ def test_a_slip_is_named_by_its_place(table: dict[str, Any], text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"model": 5}, "intents.fix.model must be a text"),
+        ({"model": 5}, "intents.fix.model must be a string"),
         ({"max_turns": 0}, "intents.fix.max_turns must be a whole number"),
-        ({"args": "--verbose"}, "intents.fix.args must be a list of texts"),
+        ({"args": "--verbose"}, "intents.fix.args must be a list of strings"),
     ],
 )
 def test_a_wrong_option_that_an_intent_overrides_is_refused(

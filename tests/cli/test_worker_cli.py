@@ -216,3 +216,9 @@ def test_sources_below_leave_hidden_places_alone(tmp_path: Path) -> None:
         path.write_text("")
     found = {str(path.relative_to(tmp_path)) for path in reload.sources_in(tmp_path)}
     assert found == {"app.py", "package/inner.py"}
+
+
+@pytest.mark.parametrize("reference", ["no_such_module:app", "os:path"])
+def test_a_reference_that_is_no_app_says_how_to_name_one(run: Run, reference: str) -> None:
+    refused = run("worker", "--app", reference, code=7)
+    assert "Name an App as package.module:name" in refused.stderr

@@ -97,7 +97,8 @@ def test_a_person_may_accept_before_the_demo_does(
     output: list[str] = []
     processes = PersonAccepts(accepts_at)
     script = DemoScript(
-        cast(DemoProcesses, processes), DemoOptions(output.append, open_browser=output.append)
+        cast(DemoProcesses, processes),
+        DemoOptions(output.append, "detent", open_browser=output.append),
     )
     script.tasks["fix"] = "t"
     script._act_as_person(

@@ -41,7 +41,7 @@ def durable(run: Run, n: int) -> int:
         ({"memory_mb": 0}, r"memory_mb must be a whole number"),
         ({"resources": {"GPU": 1}}, r"write GPU as num_gpus"),
         ({"resources": ["phone"]}, r"resources must be a table of amounts"),
-        ({"label_selector": {"zone": 1}}, r"label_selector must be a table of texts"),
+        ({"label_selector": {"zone": 1}}, r"label_selector must be a table of strings"),
         ({"runtime_env": "pip"}, r"runtime_env must be a table"),
         ("gpu", r"ray must be a table"),
     ],

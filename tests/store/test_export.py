@@ -14,7 +14,7 @@ from detent.integrity import hash_chain
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.kernel.commands import lifecycle_commands as lc
-from detent.operations.run_output import read_bytes
+from detent.operations.run_output import append_output, read_bytes
 from detent.store.port import Store
 from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
@@ -23,6 +23,7 @@ from detent.testing.conformance.lifecycles import document
 from detent.transfer import archive as archives
 from detent.transfer.archive import Archive
 from detent.transfer.exporter import export_task
+from detent.transfer.importer import import_archive
 from tests.store.exporting import DAY_US, PERSON, Source, file, source, take
 
 __all__ = ["file", "source"]
@@ -107,6 +108,24 @@ def test_a_second_import_is_refused_and_changes_nothing(
         take(target, file, tmp_path / "target")
     assert refused.value.code == "task_exists"
     assert picture(target) == before
+
+
+def test_an_import_that_was_interrupted_can_be_repeated(
+    source: Source, file: Path, target: Store, tmp_path: Path
+) -> None:
+    def fail(run_id: str, offset: int, data: bytes) -> None:
+        append_output(target, tmp_path / "target", run_id, offset, data[:1])
+        raise OSError("no space left")
+
+    before = picture(target)
+    with pytest.raises(OSError, match="no space left"):
+        import_archive(Engine(target), file, PERSON, fail)
+    assert picture(target) == before
+    take(target, file, tmp_path / "target")
+    with Archive(file) as archive:
+        for run_id, digest in archive.manifest.output.items():
+            found = read_bytes(target, tmp_path / "target", run_id, 0, 1_000)
+            assert found == b"".join(archive.read(f"output/{digest}"))
 
 
 def test_the_manifest_names_the_chain_of_the_log(source: Source, file: Path) -> None:

@@ -84,6 +84,7 @@ def test_an_import_that_is_downward_passes(module: str, source: str) -> None:
         (tidy.safety_flaws, "src/detent/a.py", "asyncio.create_subprocess_shell(a)\n"),
         (tidy.safety_flaws, "src/detent/a.py", "a = f'SELECT x FROM t WHERE id = {a}'\n"),
         (tidy.docstring_flaws, "src/detent/a.py", "a = 1\n"),
+        (tidy.docstring_flaws, "src/detent/a.py", '"""A module\nthat does a."""\n'),
         (tidy.name_flaws, "src/detent/utils.py", ""),
         (tidy.name_flaws, "src/detent/common/a.py", ""),
         (tidy.module_size_flaws, "tests/a.py", "a = 1\n" * 451),

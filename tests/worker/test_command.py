@@ -59,10 +59,10 @@ def test_fields_of_the_payload_stand_as_whole_elements() -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ("pytest -q", "a list of texts"),
-        ([], "a list of texts"),
-        (["pytest", 3], "a list of texts"),
-        ([""], "a list of texts"),
+        ("pytest -q", "a list of strings"),
+        ([], "a list of strings"),
+        (["pytest", 3], "a list of strings"),
+        ([""], "a list of strings"),
         (["{payload.program}"], "a payload cannot name"),
         (["sh", "-c", "echo {payload.name}"], "must be a whole element of the command"),
         (["echo", "--name={payload.name}"], "must be a whole element of the command"),
@@ -79,7 +79,7 @@ def test_a_command_that_is_none_is_refused_at_import(argv: Any, text: str) -> No
     [
         ({}, "payload.a is missing: the command requires it"),
         (None, "payload.a is missing: the command requires it"),
-        ({"a": ["x"]}, "payload.a must be a text or a number"),
+        ({"a": ["x"]}, "payload.a must be a string or a number"),
         ({"a": "--upload-pack=evil"}, "could be read as an option"),
         ({"a": "-1"}, "could be read as an option"),
         ({"a": "x\0y"}, "NUL"),

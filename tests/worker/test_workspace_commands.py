@@ -99,7 +99,7 @@ def test_a_command_gets_secrets_by_reference(core: Core, monkeypatch: pytest.Mon
     ("options", "message"),
     [
         ({"setup": "npm ci"}, "setup must be a list of at most 20 commands"),
-        ({"cleanup": [["a"], []]}, r"cleanup\[1\] must be a list of texts"),
+        ({"cleanup": [["a"], []]}, r"cleanup\[1\] must be a list of strings"),
         ({"caches": "x"}, "caches must be a list"),
         ({"secrets": {"KEY": "hush-4711"}}, "secrets.KEY must be a reference"),
     ],

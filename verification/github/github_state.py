@@ -1,5 +1,6 @@
-"""What the GitHub of tests holds: issues, pull requests, reviews and checks beside a bare git
-repository. Commits, branches, conflicts and merges are those of git.
+"""What the GitHub of tests holds: issues, pull requests, reviews and checks.
+
+It has a bare git repository: commits, branches, conflicts and merges are those of git.
 """
 
 import itertools

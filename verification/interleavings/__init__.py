@@ -1,6 +1,4 @@
-"""A simulation of the PostgreSQL store: a real server, and a seed that decides whose statement is
-next.
-"""
+"""A simulation of the PostgreSQL store: a seed decides whose statement a real server gets next."""
 
 from verification.interleavings.exploration import explore
 

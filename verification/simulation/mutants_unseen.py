@@ -1,5 +1,6 @@
-"""Broken variants of which the ordinary tests see nothing: one omission each, and only faults or
-others who act in between bring it to light.
+"""Mutants that the ordinary tests do not detect: only faults or concurrent actors reveal them.
+
+Each omits one thing.
 """
 
 from collections.abc import Callable, Sequence

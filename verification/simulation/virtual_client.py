@@ -1,5 +1,7 @@
-"""Virtual clients: they submit, cancel, signal, answer, judge, dismiss and retry, each through a
-process of its own that may die before it answers. What has a key is asked again until answered.
+"""Virtual clients: they submit, cancel, signal, answer, judge, dismiss and retry.
+
+Each does so through a process of its own, which may die before it answers. A request with a key is
+repeated until it is answered.
 """
 
 import random

@@ -15,7 +15,7 @@ from detent.kernel import document_fields
 from detent.kernel.retry import FailureClass
 
 #: Placeholders of an argv, such as `{prompt}`, each a separate element. `args` becomes several.
-PLACES = (
+PLACEHOLDERS = (
     "prompt",
     "prompt_file",
     "session_id",
@@ -68,7 +68,7 @@ KEYS = (
 )
 LINE_KEYS = ("take", "when", "having", "lacking", "field", "value", "joined", "counts")
 ENV = "env:"
-PLACE = re.compile(r"\{([a-z_]+)\}")
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 Argv = tuple[str | tuple[str, ...], ...]
 
@@ -221,7 +221,7 @@ def _overridable(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
     given = table.get(key)
     if given is not None and not (isinstance(given, str) and given):
-        raise document_fields.wrong(f"{where}.{key}", "a text", given)
+        raise document_fields.wrong(f"{where}.{key}", "a string", given)
     return given
 
 
@@ -259,14 +259,14 @@ def _named(own: Mapping[str, object], key: str, where: str) -> Mapping[str, str]
     table = document_fields.table(own.get(key, {}), f"{where}.{key}")
     for name, value in table.items():
         if not isinstance(value, str):
-            raise document_fields.wrong(f"{where}.{key}.{name}", "a text", value)
+            raise document_fields.wrong(f"{where}.{key}.{name}", "a string", value)
     return {name: str(value) for name, value in table.items()}
 
 
 def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     given = table.get(key, ())
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
-        raise document_fields.wrong(f"{where}.{key}", "a list of texts", given)
+        raise document_fields.wrong(f"{where}.{key}", "a list of strings", given)
     return tuple(given)
 
 
@@ -303,8 +303,10 @@ def _argv(given: object, where: str) -> Argv:
         raise document_fields.wrong(
             where, 'a list that begins with a program, as in ["claude", "-p"]', given
         )
-    if PLACE.search(given[0]) or not given[0]:
-        raise document_fields.wrong(f"{where}[0]", "the program itself, not a place", given[0])
+    if PLACEHOLDER.search(given[0]) or not given[0]:
+        raise document_fields.wrong(
+            f"{where}[0]", "the program itself, not a placeholder", given[0]
+        )
     made: list[str | tuple[str, ...]] = []
     for index, each in enumerate(given):
         group = each if isinstance(each, list | tuple) else [each]
@@ -316,12 +318,14 @@ def _argv(given: object, where: str) -> Argv:
 
 def _check_part(part: object, where: str) -> None:
     if not isinstance(part, str):
-        raise document_fields.wrong(where, "a text, or a list of texts that go together", part)
-    named = PLACE.fullmatch(part)
-    if named is None and PLACE.search(part):
-        raise document_fields.wrong(where, "a place as an element of its own", part)
-    if named is not None and named[1] not in PLACES:
-        raise document_fields.wrong(where, f"one of {', '.join(PLACES)} in braces", part, PLACES)
+        raise document_fields.wrong(where, "a string, or a list of strings that go together", part)
+    named = PLACEHOLDER.fullmatch(part)
+    if named is None and PLACEHOLDER.search(part):
+        raise document_fields.wrong(where, "a placeholder as an element of its own", part)
+    if named is not None and named[1] not in PLACEHOLDERS:
+        raise document_fields.wrong(
+            where, f"one of {', '.join(PLACEHOLDERS)} in braces", part, PLACEHOLDERS
+        )
 
 
 def filled(argv: Argv, values: Mapping[str, str | Sequence[str] | None]) -> list[str]:
@@ -336,16 +340,16 @@ def filled(argv: Argv, values: Mapping[str, str | Sequence[str] | None]) -> list
 
 
 def _part(part: str, values: Mapping[str, str | Sequence[str] | None]) -> Sequence[str] | None:
-    named = PLACE.fullmatch(part)
+    named = PLACEHOLDER.fullmatch(part)
     if named is None:
         return (part,)
     value = values.get(named[1])
     return (value,) if isinstance(value, str) else value
 
 
-def with_places(text: str, values: Mapping[str, str | Sequence[str] | None]) -> str:
+def with_placeholders(text: str, values: Mapping[str, str | Sequence[str] | None]) -> str:
     """The value of a variable, with its placeholders replaced."""
-    return PLACE.sub(lambda found: str(values.get(found[1], found[0])), text)
+    return PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), text)
 
 
 # ---- rules -----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from detent.trace_propagation import current_traceparent
 
 P = ParamSpec("P")
 R = TypeVar("R")
-FIND_THE_APP = "Write it as package.module:name, and make sure that Python finds the module."
+FIND_THE_APP = "Name an App as package.module:name, and make sure that Python finds the module."
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,8 +438,8 @@ def load_app(reference: str) -> App:
             hint=error.hint if isinstance(error, DetentError) else FIND_THE_APP,
         ) from error
     if not isinstance(found, App):
-        kind = type(found).__name__
-        raise Misconfigured(f"{reference!r} is a {kind}, not a detent app", setting="app")
+        what = f"{reference!r} is a {type(found).__name__}, not a detent app"
+        raise Misconfigured(what, setting="app", hint=FIND_THE_APP)
     return found
 
 

@@ -1,7 +1,6 @@
-"""What an intent executes, as an app declares it: a function, a command, an agent or a
-function on a Ray cluster.
+"""What an intent executes, as an app declares it: a function, a command or an agent.
 
-The worker makes a runner for each of them (`worker/runners`).
+A function can run on a Ray cluster. The worker makes a runner for each (`worker/runners`).
 """
 
 import re
@@ -74,7 +73,7 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
     if not texts or not argv or not argv[0]:
         raise Invalid(
-            f'command must be a list of texts, as in ["pytest", "-q"], not {argv!r:.80}.',
+            f'command must be a list of strings, as in ["pytest", "-q"], not {argv!r:.80}.',
             field="command",
             given=argv,
         )

@@ -108,6 +108,6 @@ def _commands(given: Any, where: str) -> Commands:
     for index, argv in enumerate(given):
         texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
         if not texts or not argv or not argv[0]:
-            wanted = 'a list of texts, as in ["npm", "ci"]'
+            wanted = 'a list of strings, as in ["npm", "ci"]'
             raise document_fields.wrong(f"{where}[{index}]", wanted, argv)
     return tuple(tuple(argv) for argv in given)

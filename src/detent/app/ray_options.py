@@ -85,5 +85,5 @@ def _labels(given: object, where: str) -> dict[str, str]:
     if not isinstance(given, Mapping) or not all(
         isinstance(text, str) for pair in given.items() for text in pair
     ):
-        raise document_fields.wrong(where, 'a table of texts, as in {"zone": "eu"}', given)
+        raise document_fields.wrong(where, 'a table of strings, as in {"zone": "eu"}', given)
     return dict(given)

@@ -105,15 +105,16 @@ def show(name: str | None, as_json: bool) -> None:
     """Show a context, or the current one; the token is hidden."""
     found = contexts_file.read()
     wanted = name or found.current or LOCAL
-    shown: dict[str, Any] = {"name": wanted, "current": wanted == (found.current or LOCAL)}
+    shown: dict[str, Any] = {"current": wanted == (found.current or LOCAL)}
     if wanted != LOCAL:
         one = found.find(wanted)
         shown |= {"url": one.url, "token": HIDDEN, "ca_file": one.ca_file}
     shown["file"] = str(contexts_file.path())
     if as_json:
-        output.print_json(shown)
+        output.print_json({"name": wanted, **shown})
     else:
-        output.print_fields("CONTEXT", {**shown, "current": "yes" if shown["current"] else "no"})
+        current = "yes" if shown["current"] else "no"
+        output.print_fields(("context", wanted), {**shown, "current": current})
 
 
 # ---- shared with `detent login` --------------------------------------------------------------

@@ -11,6 +11,7 @@ import click
 
 from detent.cli import output
 from detent.cli.dashboard import open_browser
+from detent.cli.up import own_command
 
 
 @click.command()
@@ -33,7 +34,8 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
 
     say = output.print_note if as_json else output.print_text
     before = signal.signal(signal.SIGTERM, _leave)
-    options = DemoOptions(say, None if terminal else open_browser, quick, manual)
+    detent = own_command()
+    options = DemoOptions(say, detent, None if terminal else open_browser, quick, manual)
     directory = Path(tempfile.mkdtemp(prefix="detent-demo-"))
     try:
         with DemoProcesses(directory) as processes:
@@ -53,7 +55,7 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
     if as_json:
         output.print_json({"claims": found, "directory": str(directory) if keep else None})
     elif all(found.values()):
-        say("\nNext: `detent init` writes a configuration file, `detent up` starts detent.")
+        say(f"\nNext: `{detent} init` writes a configuration file, `{detent} up` starts detent.")
     sys.exit(0 if all(found.values()) else 1)
 
 

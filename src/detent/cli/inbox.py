@@ -221,14 +221,15 @@ def _show(detent: Connection, row: Mapping[str, Any]) -> None:
     fields = {"payload": row["payload"], "comment": row["comment"]}
     if row["acceptance"] and row["acceptance"]["problem"]:
         fields["not accepted"] = row["acceptance"]["problem"]
-    output.print_fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
+    fields["result"] = jobs[-1]["result"] if jobs else None
+    output.print_fields(("task", row["id"]), fields)
     output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
 def _show_job(detent: Connection, job_id: str) -> None:
     job = detent.call("show_job", job_id=job_id)
     logs = detent.call("job_logs", job_id=job_id)["text"]
-    output.print_fields(job_id, {"payload": job["payload"]})
+    output.print_fields(("job", job_id), {"payload": job["payload"]})
     output.print_text("\n".join(logs.splitlines()[-20:]))
 
 

@@ -56,7 +56,7 @@ def stats(hours: int, project: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
         return
-    output.print_fields(f"last {found['hours']} hours", _figures(found))
+    output.print_fields(("", f"last {found['hours']} hours"), _figures(found))
     if found["cost_per_day"]:
         output.print_text("")
         days = [
@@ -120,7 +120,7 @@ def get(name: str | None, as_json: bool) -> None:
     elif as_json:
         output.print_json(values)
     else:
-        output.print_fields("VALUE", values)
+        output.print_fields(("NAME", "VALUE"), values)
 
 
 @state.command("set")

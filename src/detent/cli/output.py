@@ -165,14 +165,17 @@ def _sentence(command: click.Command) -> str:
 # ---- tables ----------------------------------------------------------------------------------
 
 
-def print_fields(title: str, values: Mapping[str, Any]) -> None:
-    """Print one object as a table of its fields; empty fields are left out."""
+def print_fields(headings: tuple[str, str], values: Mapping[str, Any]) -> None:
+    """Print one object as a table of its fields; empty fields are left out.
+
+    The headings are the kind of the object and its id, or those of a name and its value.
+    """
     rows = [
         (name, value if isinstance(value, Styled) else value_text(value))
         for name, value in values.items()
         if value not in (None, "", [], {}, ())
     ]
-    print_table(("", title), rows, wrap=True)
+    print_table(headings, rows, wrap=True)
 
 
 def alternatives(names: Iterable[str]) -> str:

@@ -50,7 +50,7 @@ def show(name: str, as_json: bool) -> None:
         output.print_json(found)
         return
     output.print_fields(
-        found["name"],
+        ("project", found["name"]),
         {
             "paused": "yes" if found["paused"] else "no",
             "tasks": _counts(found["tasks"]),

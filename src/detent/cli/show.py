@@ -241,7 +241,7 @@ def _show(found: Mapping[str, Any]) -> None:
         fields["question" if asks else "reason"] = thing["blocked_detail"].get("text")
     if kind == "task" and "variants" in thing["options"]:
         fields["variants"] = _variants(thing["options"])
-    output.print_fields(f"{kind} {thing['id']}", fields)
+    output.print_fields((kind, thing["id"]), fields)
     if found.get("runs"):
         output.print_text("\nRuns")
         output.print_table(

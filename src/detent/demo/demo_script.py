@@ -28,6 +28,8 @@ class DemoOptions:
     """How the demo is run."""
 
     print_text: Callable[[str], None]
+    #: The command with which the reader's shell runs this detent.
+    detent: str
     #: Opens the browser with a link; None for no browser.
     open_browser: Callable[[str], None] | None
     quick: bool = False
@@ -67,7 +69,7 @@ class DemoScript:
         processes.until((processes.data / SERVER_FILE).exists, "`detent up` does not become ready")
         processes.until(processes.is_served, "the gateway does not answer")
         self.print_text(f"The gateway listens on {processes.url}. To watch from another terminal:")
-        self.print_text(f"  cd {processes.directory} && detent watch")
+        self.print_text(f"  cd {processes.directory} && {self.options.detent} watch")
         if self.options.open_browser is not None:
             link = processes.link()
             self.print_text(

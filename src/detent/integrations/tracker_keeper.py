@@ -1,4 +1,4 @@
-"""Runs a tracker in the keeper's process: a system of others in which people see or request tasks.
+"""Runs a tracker in the keeper's process: GitHub, GitLab, Notion or another system with issues.
 
 `Tracker` is the interface that all of them have. One process at a time works with a tracker.
 """

@@ -59,6 +59,11 @@ class Task(NamedTuple):
     created_by: str = ""
     created_at: int = 0
 
+    @property
+    def state_text(self) -> str:
+        """The state for a message: `running`, `blocked (question)`."""
+        return f"{self.state} ({self.blocked_by})" if self.blocked_by else self.state
+
 
 class Job(NamedTuple):
     """One durable execution, of a task or without one."""

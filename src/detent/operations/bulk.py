@@ -171,12 +171,12 @@ def _seen(
         tasks = {
             task.id: (task.state, version)
             for task, version in view.tasks(ids)
-            if caller.project in (None, task.project)
+            if caller.may_see(task.project)
         }
         jobs = {
             job.id: (job.state, version)
             for job, version in view.jobs([each for each in ids if each not in tasks])
-            if caller.project in (None, job.project)
+            if caller.may_see(job.project)
         }
     return tasks, jobs
 

@@ -74,7 +74,7 @@ class Core:
         """The task and its version; not found if the caller may not see its project."""
         with self.store.read() as view:
             for task, version in view.tasks([task_id]):
-                if caller.project in (None, task.project):
+                if caller.may_see(task.project):
                     return task, version
         raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
 
@@ -82,7 +82,7 @@ class Core:
         """The job and its version, if the caller may see it."""
         with self.store.read() as view:
             for job, version in view.jobs([job_id]):
-                if caller.project in (None, job.project):
+                if caller.may_see(job.project):
                     return job, version
         raise NotFound(f"There is no job {job_id!r}.", code="unknown_job")
 
@@ -91,7 +91,7 @@ class Core:
         with self.store.read() as view:
             for row in view.page(Query("runs", {"id": run_id}, limit=1)):
                 for job, _ in view.jobs([row["job_id"]]):
-                    if caller.project in (None, job.project):
+                    if caller.may_see(job.project):
                         return row
         raise NotFound(f"There is no run {run_id!r}.", code="unknown_run")
 

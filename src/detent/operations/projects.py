@@ -36,7 +36,7 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
         "items": [
             {"name": name, "tasks": counts.get(name, 0), "weight": weighted.get(name, 1)}
             for name in sorted(names)
-            if caller.project in (None, name)
+            if caller.may_see(name)
         ]
     }
 

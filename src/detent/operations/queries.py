@@ -184,14 +184,14 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
 def list_events(
     core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS
 ) -> schemas.Log:
-    """List the log from any position, in commit order; `cursor` is the next `after`.
+    """List the log from any position, in order; `cursor` is the next `after`.
 
     There can be fewer events than `limit` before the end of the log, for example if they are large.
     At the end, `cursor` is equal to `after`.
     """
     with core.store.read() as view:
         found = next_events(view, after, limit)
-    seen = [each for each in found if caller.project in (None, each.project)]
+    seen = [each for each in found if caller.may_see(each.project)]
     return {
         "events": [cast(schemas.Event, views.event(each)) for each in seen],
         "cursor": found[-1].position if found else after,

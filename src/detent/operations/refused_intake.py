@@ -50,7 +50,7 @@ def refused_rows(
     """The refused rows that the caller may see, of one project or of all."""
     for row in view.refused_intake(MAX_ROWS):
         shown = _to_schema(row)
-        if caller.project in (None, shown["project"]) and project in (None, shown["project"]):
+        if caller.may_see(shown["project"]) and project in (None, shown["project"]):
             yield shown
 
 

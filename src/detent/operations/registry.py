@@ -49,6 +49,10 @@ class Caller:
     def actor(self) -> Actor:
         return Actor(self.name, self.root_id)
 
+    def may_see(self, project: str | None) -> bool:
+        """Whether the caller may see things of a project; those of none need access to all."""
+        return self.project in (None, project)
+
     def require(self, scope: Scope) -> None:
         """Raise Forbidden unless the caller has the scope."""
         if scope not in self.scopes and Scope.ADMIN not in self.scopes:

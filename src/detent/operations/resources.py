@@ -19,6 +19,7 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.providers import provider_schema, release_waiting, resource_rows
 from detent.operations.registry import Caller, Scope, operation
+from detent.quantity import quantity
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
 
@@ -118,7 +119,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
-                f"Resource {name!r} is in use by {held} step(s).",
+                f"Resource {name!r} is in use by {quantity(held, 'step')}.",
                 code="still_needed",
                 hint="Drain it, wait until no step holds it, then delete it.",
             )

@@ -35,7 +35,7 @@ def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
     """List the schedules that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
-    seen = [name for name in sorted(rows) if _may_see(caller, rows[name])]
+    seen = [name for name in sorted(rows) if caller.may_see(rows[name].get("project"))]
     return {"items": [_to_schema(schedule_from(name, rows[name])) for name in seen]}
 
 
@@ -80,7 +80,7 @@ def put_schedule(
 
     def write(tx: WriteTransaction) -> Schedule:
         old = tx.rows_for_update("schedules").get(name)
-        if old is not None and not _may_see(caller, old):
+        if old is not None and not caller.may_see(old.get("project")):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
         now = tx.now()
@@ -206,17 +206,13 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
     row = rows.get(name)
-    if row is None or not _may_see(caller, row):
+    if row is None or not caller.may_see(row.get("project")):
         raise _unknown(name)
     return schedule_from(name, row)
 
 
 def _unknown(name: str) -> NotFound:
     return NotFound(f"There is no schedule {name!r}.", hint="See `detent schedules`.")
-
-
-def _may_see(caller: Caller, row: Mapping[str, Any]) -> bool:
-    return caller.project in (None, row.get("project"))
 
 
 def _row(schedule: Schedule) -> dict[str, Any]:

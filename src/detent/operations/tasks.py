@@ -122,7 +122,7 @@ def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refus
     refusal.details["actions"] = [each.to_schema() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
     possible = f"Possible now: {listed}." if found else "No action is possible now."
-    refusal.hint = f"Task {task_id} is {_state(task)}. {possible}"
+    refusal.hint = f"Task {task_id} is {task.state_text}. {possible}"
     return refusal
 
 
@@ -139,10 +139,6 @@ def _after_verdict(view: ReadTransaction, task: Task, refusal: Refused) -> Refus
     return Refused(
         message, code=refusal.code, legal=refusal.legal, hint=refusal.hint, details=refusal.details
     )
-
-
-def _state(task: Task) -> str:
-    return f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")

@@ -145,7 +145,9 @@ def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
     """List the valid tokens, without their secrets."""
     with core.store.read() as view:
         rows, now = view.rows("tokens").values(), view.now()
-    mine = [row for row in _tokens(rows) if may_see(caller, row) and not expired(row, now)]
+    mine = [
+        row for row in _tokens(rows) if caller.may_see(row.get("project")) and not expired(row, now)
+    ]
     mine.sort(key=lambda row: str(row["name"]))
     return {"items": [_to_schema(row) for row in mine]}
 
@@ -170,7 +172,9 @@ def _revoked(rows: Mapping[str, Row], caller: Caller, name: str) -> list[str]:
     return [
         key
         for key, row in rows.items()
-        if row["name"] == name and may_see(caller, row) and not _of_a_person(row, rows)
+        if row["name"] == name
+        and caller.may_see(row.get("project"))
+        and not _of_a_person(row, rows)
     ]
 
 
@@ -180,10 +184,6 @@ def _of_a_person(row: Row, rows: Mapping[str, Row]) -> bool:
 
 def _tokens(rows: Iterable[Row]) -> Iterable[Row]:
     return (row for row in rows if kind_of(row) == TOKEN)
-
-
-def may_see(caller: Caller, row: Row) -> bool:
-    return caller.project in (None, row.get("project"))
 
 
 def _to_schema(row: Row) -> schemas.Token:

@@ -104,7 +104,7 @@ def message_id(hook: Webhook, delivery: Delivery) -> str:
 def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
     """List the webhooks with their delivery status."""
     with core.store.read() as view:
-        seen = [hook for hook in webhooks(view.rows("webhooks")) if _may_see(caller, hook)]
+        seen = [hook for hook in webhooks(view.rows("webhooks")) if caller.may_see(hook.project)]
         return {"items": [_to_schema(view, hook) for hook in seen]}
 
 
@@ -280,17 +280,13 @@ def remove_webhook(tx: WriteTransaction, hook: Webhook) -> None:
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Webhook:
     for hook in webhooks(rows):
-        if hook.name == name and _may_see(caller, hook):
+        if hook.name == name and caller.may_see(hook.project):
             return hook
     raise NotFound(f"There is no webhook {name!r}.", code="unknown_webhook")
 
 
-def _may_see(caller: Caller, hook: Webhook) -> bool:
-    return caller.project in (None, hook.project)
-
-
 def _own(caller: Caller, hook: Webhook) -> None:
-    if not _may_see(caller, hook):
+    if not caller.may_see(hook.project):
         raise Forbidden(f"Webhook {hook.name!r} does not belong to project {caller.project!r}.")
 
 

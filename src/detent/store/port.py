@@ -35,7 +35,7 @@ class LogReader(Protocol):
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
     ) -> Sequence[LoggedEvent]:
-        """Events after a position in commit order; no earlier event can still appear."""
+        """Events after a position, in order; no event can still appear before them."""
 
     def unsequenced(self) -> Sequence[LoggedEvent]:
         """Committed events that have no position yet, with provisional ones after the last event.

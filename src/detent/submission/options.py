@@ -96,7 +96,7 @@ def _remote(given: Any, where: str) -> str:
 
 def _criteria(given: Any, where: str) -> list[str]:
     if not isinstance(given, list | tuple) or len(given) > MAX_CRITERIA:
-        raise document_fields.wrong(where, f"a list of at most {MAX_CRITERIA} texts", given)
+        raise document_fields.wrong(where, f"a list of at most {MAX_CRITERIA} strings", given)
     return list(document_fields.texts(given, where, LONGEST_CRITERION))
 
 

@@ -14,7 +14,9 @@ PLACEHOLDER = re.compile(r"\{(title|payload(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)\}")
 def check_template(template: object, where: str) -> str:
     """The template; Invalid if it is not a text or has an unknown placeholder."""
     if not isinstance(template, str) or not template.strip():
-        raise Invalid(f"{where} must be a text, not {template!r:.80}.", field=where, given=template)
+        raise Invalid(
+            f"{where} must be a string, not {template!r:.80}.", field=where, given=template
+        )
     for found in re.finditer(r"\{((?:payload|title)\b[^{}]*)\}", template):
         if PLACEHOLDER.fullmatch(found[0]) is None:
             raise Invalid(

@@ -1,8 +1,9 @@
 """Imports an archive: a task tree with its whole history, with the same ids.
 
 This is the only way for events of another installation into the log. Everything is checked before
-anything is stored. The events, their rows and an event that records the origin are written in one
-transaction, by the code that writes all rows.
+anything is stored. Evidence and output are stored first. The events, their rows and an event that
+records the origin follow in one transaction, by the code that writes all rows: after a crash before
+it, the archive can be imported again.
 """
 
 import tempfile
@@ -44,16 +45,25 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
     with opened(path) as archive:
         events = archive.events()
         folded = archive.fold(events)
+        records = [read_record(logged) for logged in events]
         _require_ended(folded)
         with engine.store.read() as view:
             _require_new(view, archive, events)
+            _require_lifecycles(view, archive, records)
         blobs = _keep_blobs(engine, archive)
-        _with_own_chain_blocks(engine, lambda tx: _append(tx, archive, events, actor))
         for run_id, digest in archive.manifest.output.items():
             offset = 0
             for piece in archive.read(f"output/{digest}"):
                 write_output(run_id, offset, piece)
                 offset += len(piece)
+
+        def append(tx: WriteTransaction) -> bool:
+            _require_new(tx, archive, events)
+            _require_lifecycles(tx, archive, records)
+            _append(tx, archive, records, actor)
+            return True
+
+        _with_own_chain_blocks(engine, append)
         counts = (len(folded.world.tasks), len(folded.world.jobs), len(events), blobs)
         return Imported(archive.manifest.task, archive.digest, *counts)
 
@@ -101,9 +111,9 @@ def _require_new(view: ReadTransaction, archive: Archive, events: list[LoggedEve
         )
 
 
-def _require_lifecycles(tx: WriteTransaction, archive: Archive, records: list[e.Record]) -> None:
+def _require_lifecycles(view: ReadTransaction, archive: Archive, records: list[e.Record]) -> None:
     """Refuse a task whose lifecycle is not installed here, or is another one here."""
-    here, there = dict(tx.lifecycles()), archive.lifecycles()
+    here, there = dict(view.lifecycles()), archive.lifecycles()
     known = {name: each for name, each in here.items() if there.get(name, each) == each}
     for record in records:
         if isinstance(record.event, e.TaskCreated | e.TaskMigrated):
@@ -134,12 +144,7 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
         file.write(piece)
 
 
-def _append(
-    tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
-) -> bool:
-    _require_new(tx, archive, events)
-    records = [read_record(logged) for logged in events]
-    _require_lifecycles(tx, archive, records)
+def _append(tx: WriteTransaction, archive: Archive, records: list[e.Record], actor: Actor) -> None:
     change_set = ChangeSet(World(lifecycles=tx.lifecycles()), 0, tx.now())
     for record in records:
         change_set.replay(record)
@@ -149,4 +154,3 @@ def _append(
     change_set.replay(e.Record(root, None, mark, tx.now(), actor.name))
     changes = change_set.rows()
     tx.save(changes._replace(queue=(), leases=(), unqueued=()))
-    return True

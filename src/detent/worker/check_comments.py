@@ -85,7 +85,7 @@ def _field(finding: Mapping[str, Any], kind: type, *names: str, default: Any = N
     name = next((each for each in names if each in finding), names[0])
     value = finding.get(name, default)
     if type(value) is not kind:
-        form = {str: "a text", int: "an integer"}[kind]
+        form = {str: "a string", int: "an integer"}[kind]
         raise Invalid(f"{name} must be {form}, not {value!r:.80}.", field=name)
     return value
 

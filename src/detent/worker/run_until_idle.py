@@ -1,4 +1,4 @@
-"""Run until idle: whether a worker has nothing left to claim, for `detent up --once`."""
+"""Run until idle: whether a worker has nothing left to claim, for `detent worker --once`."""
 
 from detent.engine import due_timers
 from detent.engine.claims import ClaimRequest, waiting

@@ -1,5 +1,4 @@
-"""Brings tasks and the issues of a tracker into agreement: issues become tasks, and comments answer
-the questions of tasks.
+"""Synchronises issues of a tracker with tasks: issues become tasks, comments answer questions.
 
 Each pass reads the current state of what may have changed: what deliveries name, what the log says,
 and at an interval everything. The tracker itself records what detent has written to it: before each

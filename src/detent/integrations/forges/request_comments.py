@@ -1,5 +1,7 @@
-"""Comments on lines, between a pull request and the task: those of reviewers become comments of the
-task, and the replies of the agent become replies at the forge. Each of them appears once.
+"""Comments on lines, between a pull request and the task.
+
+Those of reviewers become comments of the task, and the replies of the agent become replies at the
+forge. Each of them appears once.
 """
 
 from collections.abc import Callable

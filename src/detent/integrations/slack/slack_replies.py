@@ -39,7 +39,6 @@ from detent.integrations.slack.slack_blocks import (
 from detent.integrations.slack.slack_config import SlackConfig, slack_config
 from detent.integrations.slack.slack_items import SEND, Reference, reference_from, settlement_of
 from detent.integrations.slack.slack_messages import TABLE
-from detent.kernel.entities import Task
 from detent.operations.context import Core
 from detent.operations.registry import Caller, call
 from detent.operations.tokens import TOKEN, caller_from, expired, kind_of
@@ -303,7 +302,7 @@ class Replies:
             settled = settlement_of(view, click.reference.id, None, shown, 0)
         if settled.actor:
             yield f"{settled.what} by {settled.actor}."
-        yield "It was deleted." if task is None else f"It is {_state(task)} now."
+        yield "It was deleted." if task is None else f"It is {task.state_text} now."
 
 
 def _authorized(team_id: str | None, enterprise_id: str | None) -> AuthorizeResult:
@@ -357,10 +356,6 @@ def _dollars(text: str) -> float:
             f"The budget must be an amount in dollars, such as 12.50, not {text!r:.40}.",
             field="max_budget_usd",
         ) from None
-
-
-def _state(task: Task) -> str:
-    return f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
 
 
 def replies(core: Core) -> Replies:

@@ -132,8 +132,7 @@ def refusal(draft: Draft, task: Task, event: str, done: str | None = None) -> Re
     done = done or DONE_TO_TASK.get(event)
     message = None
     if done is not None:
-        state = f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
-        message = f"Task {task.id} cannot be {done}: it is {state}."
+        message = f"Task {task.id} cannot be {done}: it is {task.state_text}."
     return draft.lifecycle(task).illegal(task.state, event, message=message)
 
 

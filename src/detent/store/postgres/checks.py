@@ -1,5 +1,4 @@
-"""Checks a PostgreSQL database before it is used: the server's version, its durability,
-its encoding.
+"""Checks a PostgreSQL database before it is used: its version, its durability, its encoding.
 
 The operator of the server must correct what they find, so each error says what to do.
 """

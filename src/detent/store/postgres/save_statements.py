@@ -1,6 +1,4 @@
-"""Builds the statements for the changes of a batch: one per table, with its rows as one JSON
-parameter.
-"""
+"""Builds the statements for the changes of a batch: one per table, its rows as one JSON."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""Migrates a PostgreSQL database to the present schema, once for all processes that start
-together.
-"""
+"""Migrates a PostgreSQL database to the present schema; one of the starting processes does it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

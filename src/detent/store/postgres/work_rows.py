@@ -1,5 +1,6 @@
-"""The rows of tasks and jobs of a save: which are new, which change, and which move between the
-tables of active and of ended work.
+"""The rows of tasks and jobs of a save: new ones, changed ones, and those of work that has ended.
+
+Active and ended work are in different tables: the rows of work that ends or is reopened move.
 """
 
 import secrets

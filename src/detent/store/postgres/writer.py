@@ -1,9 +1,8 @@
-"""The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few
-round trips.
+"""The write transaction on PostgreSQL: locks first, rows next, events and the commit last.
 
-What `save` is given is sent with the commit; a statement that is asked before then takes the rows
-along and sees them. The commit id of a save is allocated in the same round trip, when all locks are
-held: so the commits of one stream are in the order of their ids.
+It needs few round trips. What `save` is given is sent with the commit; a statement that is asked
+before then takes the rows along and sees them. The commit id of a save is allocated in the same
+round trip, when all locks are held: so the commits of one stream are in the order of their ids.
 """
 
 import secrets

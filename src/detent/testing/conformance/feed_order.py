@@ -1,4 +1,4 @@
-"""Checks of the feed: events in commit order, none missed, none twice, also for slow readers."""
+"""Checks of the feed: events in order, none missed, none twice, also for slow readers."""
 
 import random
 import threading

@@ -1,6 +1,4 @@
-"""Checks of the order between projects: they share the claims by weight, and none waits for all
-jobs of another.
-"""
+"""Checks of the order between projects: they share the claims by weight, and none is starved."""
 
 from collections import Counter
 

@@ -146,7 +146,7 @@ def _value(place: str, payload: Any, after_options: bool) -> str:
         message = f"{path} is missing: the command requires it."
         raise Invalid(message, field=path, hint="Submit the task again with this field.")
     if isinstance(value, Mapping | list):
-        message = f"{path} must be a text or a number, because it is an argument of the command."
+        message = f"{path} must be a string or a number, because it is an argument of the command."
         raise Invalid(message, field=path, given=value)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if "\0" in text:

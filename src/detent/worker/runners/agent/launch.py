@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from detent import private_files
 from detent.allowed_hosts import AllowedHost, allowed_host
-from detent.app.agent_config import ENV, Agent, filled, with_places
+from detent.app.agent_config import ENV, Agent, filled, with_placeholders
 from detent.app.failures import Failure
 from detent.app.program_options import ProgramOptions
 from detent.app.retried_calls import retried
@@ -204,7 +204,7 @@ class Setting:
         names = (*self.core.settings.worker_environment, *self._inherited())
         made = {name: os.environ[name] for name in names if name in os.environ}
         places = self._places(session_id)
-        made |= {name: with_places(text, places) for name, text in agent.variables.items()}
+        made |= {name: with_placeholders(text, places) for name, text in agent.variables.items()}
         for name, reference in agent.secrets.items():
             made[name] = resolve(reference, f"agents.{agent.name}.secrets.{name}")
             remember([made[name], json.dumps(made[name])[1:-1]])
