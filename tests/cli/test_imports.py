@@ -109,3 +109,28 @@ def test_what_asks_a_store_imports_no_server_and_no_worker(data: Path, command: 
     names = imported(data, *command.split())
     assert "detent.operations" in names
     assert among(names, FOREIGN) == []
+
+
+#: Prints how often Python has searched for garbage until a worker that has no work ends.
+STARTED_WORKER = """
+import atexit, gc
+from detent.cli.main import main
+searches = []
+gc.callbacks.append(lambda phase, _: searches.append(phase))
+atexit.register(lambda: print(len(searches), flush=True))
+main()
+"""
+
+
+def test_a_worker_starts_without_a_search_for_garbage(data: Path) -> None:
+    """Imports leave almost none, and each search goes through the objects that they have made."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED_WORKER, "worker", "--once"],
+        cwd=data.parent,
+        env={**os.environ, "DETENT_STORE_DATA_DIR": str(data)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "0"

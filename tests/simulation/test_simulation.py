@@ -32,7 +32,9 @@ FIRST_SEED = {
     "schedule-fires-twice": 53,
     "step-ignores-budget": 9,
     "evidence-is-not-fenced": 3,
+    "pause-is-ignored-by-claims": 3,
     "start-is-not-fenced": 4,
+    "claim-ignores-budget": 7,
 }
 #: The rule that a mutant breaks, where it could break another one as well: what is reported.
 RULES = {
