@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import SetLimit
+from detent.store.job_sets import MAX_CLAIMED
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Connection, Query
 from detent.store.postgres.set_rows import PostgresJobSets
@@ -134,6 +135,17 @@ def test_submit_claim_and_complete_are_one_round_trip_each(
     assert written == [("insert", 6), ("take", 6), ("end", 6)]
     assert len(trips) == 3
     assert all(trip[0].startswith(b"BEGIN") and b"COMMIT" in trip for trip in trips)
+
+
+def test_the_largest_claim_is_one_round_trip(
+    person: Person, trips: list[list[bytes]], written: list[tuple[str, int]]
+) -> None:
+    live(person, 6)
+    person.do([PLAIN] * (MAX_CLAIMED + 1))
+    trips.clear()
+    written.clear()
+    person.do(Claim("w1", "n1", MAX_CLAIMED))
+    assert (written, len(trips)) == ([("take", MAX_CLAIMED)], 1)
 
 
 def test_a_claim_of_nothing_writes_nothing(person: Person, postgres_url: str) -> None:

@@ -13,6 +13,7 @@ from detent.engine import CommandRequest, claims, due_timers
 from detent.kernel import commands as c
 from detent.kernel.commands.limit_commands import EndPause, SetPause
 from detent.operations.context import Core
+from detent.store.job_sets import MAX_CLAIMED
 from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, Gate, states, until, working
 
@@ -100,6 +101,25 @@ def test_short_runs_are_claimed_in_large_batches(
         until(lambda: states(core)["completed"] == WARM_UP + JOBS)
     assert max(sizes) > 20
     assert all(shifting.runs[name] == 1 for name in names)
+
+
+def test_no_claim_asks_for_more_than_one_round_trip_takes(
+    core: Core, shifting: Shifting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    claim = core.engine.claim
+
+    def noted(ask: claims.ClaimRequest) -> object:
+        asked.append(ask.most)
+        return claim(ask)
+
+    monkeypatch.setattr(core.engine, "claim", noted)
+    with working(core, shifting.app, concurrency=2, coroutines=2) as worker:
+        warm(core, worker)
+        asked.clear()
+        submit(core, "job", JOBS)
+        until(lambda: states(core)["completed"] == WARM_UP + JOBS)
+    assert max(asked) == MAX_CLAIMED
 
 
 def test_what_waits_behind_runs_that_turn_out_long_goes_back(

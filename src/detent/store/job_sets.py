@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.store.types import ClaimFilter
 
+#: How many jobs one claim takes at most: it is one round trip, and one body of a commit.
+MAX_CLAIMED = 1_000
 #: The versions of a plain job's stream: after it was created, and after it was claimed.
 CREATED, CLAIMED = 1, 4
 #: How many durable steps a plain job has at most: the ids of all its commits are in its row.

@@ -14,6 +14,7 @@ from detent.boot_time import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import Ahead, ClaimRequest, Sessions
 from detent.errors import DetentError
+from detent.store.job_sets import MAX_CLAIMED
 from detent.store.port import WriteTransaction
 from detent.worker.due_times import Alarms
 from detent.worker.pools import IntentPool
@@ -118,7 +119,7 @@ class Claimer:
 
     def _asks(self) -> list[tuple[IntentPool, ClaimRequest]]:
         """What to claim for each pool that can take something now."""
-        limit = self.limit()
+        limit = min(self.limit(), MAX_CLAIMED)
         if not limit:
             return []
         asks = [(each, self._ask(each, limit)) for each in self.pools]

@@ -18,6 +18,7 @@ from detent.store.clock import Bound
 from detent.store.codec import encode, from_json, to_json
 from detent.store.event_template import ID, SECOND, VALUE
 from detent.store.job_sets import (
+    MAX_CLAIMED,
     At,
     ClaimedRow,
     ClaimedRows,
@@ -36,8 +37,6 @@ from detent.store.postgres.reader import READY
 from detent.store.types import ClaimFilter
 from detent.store.work_tables import JOBS, TASKS, Table, tables_of, versions_of, written_columns
 
-#: The maximum number of jobs in one body of claims.
-MAX_CLAIMED = 1_000
 #: What a member has in its row of the body, by the mark that represents it.
 GIVEN = {VALUE: "(own -> 1)::text", SECOND: "(own -> 2) #>> '{}'"}
 #: The time of the transaction, and the id of a new commit. The transaction has an id before.
