@@ -21,7 +21,7 @@ ENDS: dict[str, Ending] = {
     "max turns": ([{"say": "a"}, {"say": "b"}, {"say": "c"}], "failed", "error", 1, "max_turns"),
     "api 401": ([{"api_error": 401}], "failed", "needs_user", 1, "401. Sign the agent in"),
     "api 500": ([{"api_error": 500}], "blocked", "network", 1, "status 500"),
-    "api 400": ([{"api_error": 400}], "failed", "error", 1, "status 400"),
+    "api 400": ([{"api_error": 400}], "failed", "error", 1, "failed with status 400: API"),
     "error in work": (
         [{"finish": {"subtype": "error_during_execution", "is_error": True, "num_turns": 2}}],
         "failed",

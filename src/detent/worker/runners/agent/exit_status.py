@@ -53,7 +53,9 @@ def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -
     seen = reader.seen(exit_code, resumed=False)
     if reader.ended:
         status = f" with status {seen['status']}" if seen.get("status", "None") != "None" else ""
-        how = f"failed{status} ({seen.get('subtype', 'error')})"
+        subtype = seen.get("subtype", "error")
+        # Claude Code names the end of its turn so, also if its provider refused the request.
+        how = f"failed{status}" + (f" ({subtype})" if subtype != "success" else "")
         words = seen.get("error") or seen.get("text") or ""
     elif reader.has_waited:
         how = f"was stopped: {_wait(agent, seen)}"
