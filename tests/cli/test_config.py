@@ -251,6 +251,7 @@ def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
     ("text", "message"),
     [
         ("retrys = 3", "intents.dig.retrys is not known"),
+        ("retries = 3", "Write retry = { retries = … }"),
         ("retry = { retires = 3 }", "retry.retires is not known"),
         ("timeout_s = 'a'", "timeout_s must be a number of seconds"),
         ("model = 'large'", "intents.dig.model is not known"),

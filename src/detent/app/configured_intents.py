@@ -1,6 +1,6 @@
 """Intents (task types) of a configuration file: `[intents.NAME]` with a command or an agent."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from detent.app.agent_config import agent_from, check_reference, overridden
@@ -15,6 +15,7 @@ from detent.app.program_options import (
 from detent.errors import Invalid, Misconfigured
 from detent.intent_config import KINDS
 from detent.kernel import document_fields
+from detent.kernel.retry import RULE_FIELDS
 from detent.submission.options import OPTIONS
 from detent.submission.prompt_template import DEFAULT_PROMPT, check_template
 from detent.suggestions import did_you_mean
@@ -83,7 +84,7 @@ def from_row(name: str, row: Table, agents: Mapping[str, Table]) -> Configured |
         raise Misconfigured(
             f"intents.{name}.{unknown[0]} is not known",
             setting=f"intents.{name}.{unknown[0]}",
-            hint=f"{did_you_mean(unknown[0], known)}Known: {', '.join(sorted(known))}.",
+            hint=f"{_meant(unknown[0], known)}Known: {', '.join(sorted(known))}.",
         )
     for key in OPTIONS.keys() & row.keys() - {*OPTION_NAMES}:
         OPTIONS[key].check(row[key], f"intent {name}: {key}")
@@ -94,6 +95,12 @@ def from_row(name: str, row: Table, agents: Mapping[str, Table]) -> Configured |
         named = document_fields.text(row["agent"], f"intent {name}: agent", LONGEST)
         return agent(name, named, options, agents)
     return str(row["app"])
+
+
+def _meant(key: str, known: Iterable[str]) -> str:
+    if key in RULE_FIELDS:  # `max_retries`, the closest name, is for plan steps
+        return f"Write retry = {{ {key} = … }}. "
+    return did_you_mean(key, known)
 
 
 def check(intents: Mapping[str, Table], agents: Mapping[str, Table]) -> None:
