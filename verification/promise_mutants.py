@@ -33,6 +33,7 @@ from detent.store.blobs import Blob
 from detent.store.s3 import bucket_blobs
 from detent.store.s3.bucket_blobs import BucketBlobs
 from detent.store.sqlite import SqliteStore, checks
+from detent.worker import run_outcome
 from verification.mutant import Mutant, Patches
 
 # ---- mutants ---------------------------------------------------------------------------------
@@ -131,6 +132,11 @@ def errors_of_the_decoder_pass_through() -> Patches:
     yield patch.object(strict_json, "decode", decode)
 
 
+def failure_text_is_not_made_storable() -> Patches:
+    """The report of a failure has the text of the exception, which the store may refuse."""
+    yield patch.object(run_outcome, "storable_text", lambda text: text)
+
+
 # ---- checks ----------------------------------------------------------------------------------
 
 
@@ -181,5 +187,6 @@ MUTANTS: Mapping[str, Mutant] = {
         Mutant(claims_need_a_notification),
         Mutant(blob_has_one_key),
         Mutant(errors_of_the_decoder_pass_through),
+        Mutant(failure_text_is_not_made_storable),
     )
 }

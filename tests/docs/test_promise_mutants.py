@@ -14,7 +14,7 @@ from detent.store.memory import MemoryStore
 from tests.faults import test_fuzz
 from tests.kernel.stories import test_comments
 from tests.store import test_bucket, test_conformance, test_golden
-from tests.worker import test_stopping
+from tests.worker import test_retries, test_stopping
 from tests.worker.waiting import installation
 from tools.golden import GOLDEN
 from verification.mutant import applied
@@ -53,6 +53,10 @@ def kept_bodies_are_read_or_refused(_: pytest.FixtureRequest) -> None:
     test_fuzz.test_a_parser_reads_or_refuses_what_was_kept("body")
 
 
+def an_odd_text_is_a_failure(_: pytest.FixtureRequest) -> None:
+    test_retries.test_a_failure_whose_text_no_store_can_hold_is_reported("a\udc80b")
+
+
 class Catcher(NamedTuple):
     """A test that must fail under a mutant, and how it fails."""
 
@@ -68,6 +72,7 @@ CATCHERS: Mapping[str, Catcher] = {
     "claims-need-a-notification": Catcher(a_due_job_is_found_without_notifications, ValueError),
     "blob-has-one-key": Catcher(a_blob_that_is_stored_again_stays, NotFound),
     "errors-of-the-decoder-pass-through": Catcher(kept_bodies_are_read_or_refused, ValueError),
+    "failure-text-is-not-made-storable": Catcher(an_odd_text_is_a_failure),
 }
 
 

@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
             ctx.exit(explained.exit_code)
 
 
-#: Stands for a byte of the command line that is not text in the encoding of the terminal.
+#: A byte of the command line that is not text is this in Python.
 _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
