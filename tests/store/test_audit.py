@@ -7,6 +7,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.integrity.audit import Difference, differences, fold, timer_differences
+from detent.store.clock import CLOCK
 from detent.store.memory import Database, MemoryStore
 from detent.store.memory.tables import Tables
 from detent.testing.audit import audit, picture
@@ -149,3 +150,12 @@ def test_a_picture_shows_every_change(database: Database) -> None:
     assert picture(store) == before
     change("queue", lease_until=1)(database.tables)
     assert picture(store) != before
+
+
+def test_a_picture_leaves_out_the_time_that_was_written_last(database: Database) -> None:
+    """A write renews it only on a slow machine: more than a second after the last event."""
+    store = MemoryStore(VirtualClock(), database)
+    before = picture(store)
+    with store.write() as tx:
+        tx.put_rows("system_state", {CLOCK: {"at": tx.now(), "position": 0, "resets": 0}})
+    assert picture(store) == before

@@ -3,6 +3,7 @@
 from typing import Any
 
 from detent.integrity.audit import FAR, fold, row_differences, timer_differences
+from detent.store.clock import CLOCK
 from detent.store.port import ReadTransaction, Store
 from detent.store.table_names import CHAINED_POSITION, LISTED, TABLES
 from detent.store.types import Query
@@ -18,14 +19,18 @@ def audit(store: Store) -> None:
 
 
 def picture(store: Store) -> dict[str, Any]:
-    """Everything a store returns except chain blocks; equal results mean that nothing changed."""
+    """Everything that a store returns, except chain blocks and the time that was written last.
+
+    Equal results mean that nothing changed.
+    """
     with store.read() as view:
         found: dict[str, Any] = {
             "log": list(view.events(0, FAR)),
             **{table: _rows(view, table) for table in LISTED},
             **{table: dict(view.rows(table)) for table in TABLES},
         }
-    found["system_state"].pop(CHAINED_POSITION, None)
+    for name in (CHAINED_POSITION, CLOCK):
+        found["system_state"].pop(name, None)
     return found
 
 
