@@ -49,11 +49,11 @@ def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene)
     assert detent.last_event(task_id, "task_answered")["data"]["answer"] == "Yes."
 
 
-def test_a_page_keeps_what_was_typed_while_the_gateway_is_away(
+def test_a_page_keeps_what_was_typed_while_the_gateway_does_not_answer(
     stranger: BrowserContext, detent: Scene
 ) -> None:
     """A decision that cannot be sent comes back with its comment, and the page goes on."""
-    task_id = detent.submit("change", {}, "ready", title="Decided while it was away")
+    task_id = detent.submit("change", {}, "ready", title="Decided without a gateway")
     page = sign_in(stranger.new_page(), detent)
     page.goto(f"{detent.url}/inbox/{task_id}")
     page.get_by_label("Comment (the next run gets it)").fill("Name the lease.")
@@ -61,7 +61,7 @@ def test_a_page_keeps_what_was_typed_while_the_gateway_is_away(
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
     port = detent.url.rpartition(":")[2]
     detent.kill()
-    expect(page.get_by_text("Not sent: Decided while it was away")).to_be_visible()
+    expect(page.get_by_text("Not sent: Decided without a gateway")).to_be_visible()
     expect(page.get_by_label("Comment (the next run gets it)")).to_have_value("Name the lease.")
     detent.up("--port", port)
     expect(page.get_by_text("Connected again.")).to_be_visible()
