@@ -245,6 +245,7 @@ def test_edit_and_retry(page: Page, detent: Scene) -> None:
     page.keyboard.press("e")
     form = page.get_by_role("form", name="Edit and retry")
     expect(form.get_by_label("message")).to_have_value("no disk")
+    expect(form.get_by_label("message")).to_be_focused()
     form.get_by_label("mended").fill(mended)
     form.get_by_label("New budget in dollars").fill("2.5")
     form.get_by_role("button", name="Save and retry").click()

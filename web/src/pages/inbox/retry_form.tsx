@@ -1,5 +1,5 @@
 // Edit and retry: a new payload and a new budget for a task that failed, sent with the retry.
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { Task } from "../../api/schema";
 import { dollars } from "../../text";
@@ -16,7 +16,10 @@ interface Props {
 
 export function RetryForm({ task, onClose }: Props) {
   const intents = useRead("list_intents", {});
-  if (!intents.data) return <Loading what="the arguments" />;
+  if (!intents.data) {
+    if (intents.error) return <Trouble problem={intents.error} again={intents.refetch} />;
+    return <Loading what="the arguments" />;
+  }
   const intent = intents.data.items.find((each) => each.name === task.intent);
   return <Form task={task} schema={intent?.arguments ?? null} onClose={onClose} />;
 }
@@ -25,6 +28,9 @@ function Form({ task, schema, onClose }: Props & { schema: Schema | null }) {
   const retry = useSettling("retry_task", "Queued again", task);
   const payload = useTyped(task.intent, schema, task.payload);
   const [budget, setBudget] = useState("");
+  const form = useRef<HTMLFormElement>(null);
+  // It takes the place of the button that has opened it.
+  useEffect(() => form.current?.querySelector<HTMLElement>("input, select, textarea")?.focus(), []);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const read = payload.read();
@@ -35,7 +41,7 @@ function Form({ task, schema, onClose }: Props & { schema: Schema | null }) {
   const spent =
     task.budget === null ? "" : `; ${dollars(task.spent)} of ${dollars(task.budget)} is spent`;
   return (
-    <form className="stack edit-form" aria-label="Edit and retry" onSubmit={submit}>
+    <form ref={form} className="stack edit-form" aria-label="Edit and retry" onSubmit={submit}>
       <PayloadForm
         schema={payload.schema}
         typed={payload.typed}

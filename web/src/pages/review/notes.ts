@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { client, useRead } from "../../api/hooks";
 import type { CommentPlace } from "../../api/schema";
+import { feed } from "../../live/feed";
 import { plain } from "../../text";
 import { say } from "../../ui/toast";
 import { DraftSavers } from "./draft_saver";
@@ -95,13 +96,17 @@ function useEditors(diff: string | null) {
   return { opened, savers, ...acts, closeDraft, keepText, settle };
 }
 
-/** What is typed is saved when the page is left or hidden, too. */
+/** What is typed is saved when the page is left or hidden, and when a lost gateway is back, too. */
 function useSavingOnLeave(savers: DraftSavers): void {
   useEffect(() => {
     const flush = () => void savers.flush();
     addEventListener("pagehide", flush);
     document.addEventListener("visibilitychange", flush);
+    const leave = feed.watch(() => {
+      if (feed.look().kind === "live") flush();
+    });
     return () => {
+      leave();
       removeEventListener("pagehide", flush);
       document.removeEventListener("visibilitychange", flush);
       flush();
