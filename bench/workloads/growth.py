@@ -26,9 +26,11 @@ MEASURED = 6_000
 BATCH = 100
 FINISHED = (1_000_000, 100_000, 10_000, 1_000)
 QUEUED = (1_000_000, 1_000)
-#: The columns of a job that a copy has of its own.
+#: The columns of a job that a copy has of its own. A bulk submission writes 1,000 jobs with one
+#: time, so that as many have the same rank.
 OF_A_COPY = {
     "id": "id || '-' || n",
+    "rank": "rank + n / 1000",
     "root_id": "root_id || '-' || n",
     "run_id": "id || '-' || n || '-r1'",
 }

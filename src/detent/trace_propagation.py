@@ -6,7 +6,7 @@ OpenTelemetry is used only if the program has loaded it: nothing here imports it
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -36,27 +36,32 @@ def outgoing_headers() -> dict[str, str]:
     return {HEADER: given} if given and given.isprintable() and given.isascii() else {}
 
 
-@contextmanager
-def received_traceparent(given: str | None) -> Iterator[None]:
+class received_traceparent:  # noqa: N801
     """Use this `traceparent` for what is submitted inside; None changes nothing."""
-    if given is None:
-        yield
-        return
-    token = RECEIVED.set(given)
-    try:
-        yield
-    finally:
-        RECEIVED.reset(token)
+
+    __slots__ = ("_given", "_token")
+
+    def __init__(self, given: str | None) -> None:
+        self._given = given
+
+    def __enter__(self) -> None:
+        if self._given is not None:
+            self._token = RECEIVED.set(self._given)
+
+    def __exit__(self, *error: object) -> None:
+        if self._given is not None:
+            RECEIVED.reset(self._token)
+
+
+def run_span(given: str | None) -> AbstractContextManager[None]:
+    """Like `received_traceparent`, and spans that a handler starts inside are children of it."""
+    if given is None or sys.modules.get("opentelemetry.trace") is None:
+        return received_traceparent(given)
+    return _remote_span(given)
 
 
 @contextmanager
-def run_span(given: str | None) -> Iterator[None]:
-    """Like `received_traceparent`, and spans that a handler starts inside are children of it."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if given is None or trace is None:
-        with received_traceparent(given):
-            yield
-        return
+def _remote_span(given: str) -> Iterator[None]:
     from opentelemetry import context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

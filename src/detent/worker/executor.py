@@ -311,7 +311,7 @@ def _perform(run: ActiveRun, client: EngineClient) -> c.Report | None:
 async def execute_async(run: ActiveRun, client: EngineClient) -> c.Report | None:
     """As `execute`, awaited. A critic, and reads of the store, may block: they get a thread."""
     report = await _perform_async(run, client)
-    if run.step is None and not required_of(run) and not concerns(run):
+    if not _is_examined(run):
         return normalise(run, report, client)
     return await client.run_blocking(lambda: normalise(run, report, client))
 
@@ -336,7 +336,8 @@ def _ids(run: ActiveRun) -> dict[str, str | None]:
 
 
 def _runner_of(run: ActiveRun) -> Runner:
-    require_critic(run)
+    if run.step is not None:
+        require_critic(run)
     if run.runner is None:
         lack = "" if run.step is not None else ", and the work was submitted without a plan"
         raise Failure(f"intent {run.intent.name} has no handler in this worker{lack}")
@@ -359,9 +360,16 @@ def normalise(run: ActiveRun, report: c.Report | None, client: EngineClient) -> 
     run.files.end_output()
     if run.stopped is not None and not _finished_anyway(run, report):
         report = REPORT_OF_STOP[run.stopped](run)
+    if report is None or not _is_examined(run):
+        return report
     if isinstance(report, c.CompleteRun):
         report = _completed(run, report, client)
-    return None if report is None else with_decision(run, report, client)
+    return with_decision(run, report, client)
+
+
+def _is_examined(run: ActiveRun) -> bool:
+    """Whether evidence is required of the run, or a check or a critic concerns it."""
+    return run.step is not None or concerns(run) or bool(required_of(run))
 
 
 def _completed(run: ActiveRun, report: c.CompleteRun, client: EngineClient) -> c.Report:

@@ -126,6 +126,8 @@ class RunFiles:
 
     def end_output(self) -> None:
         """Write the buffered possible start of a secret: the output has ended."""
+        if self._redactor is None:
+            return
         with self._writing:
             if self._redactor is not None:
                 self._append(self._redactor.end())
