@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from detent import AsyncClient, Client, errors
+from detent import AsyncClient, Client, errors, outage
 from detent.client import shared
 from tests.client.faulty import GONE, Answer, Faulty, events, faulty, problem
+from tests.gateway.installation import DEADLINE_S
 
 BUSY = problem(503, "unavailable", retry_after_s=3)
 MADE = Answer(201, b'{"id": "t1", "repeated": false}')
@@ -82,6 +83,28 @@ def test_giving_up_says_so(pauses: list[float]) -> None:
         client.call("status")
     assert len(gateway.seen) == 3
     assert pauses == sorted(pauses)
+
+
+RUNNING = Answer(200, b'{"id": "j1", "state": "running"}')
+COMPLETED = Answer(200, b'{"id": "j1", "state": "completed", "result": 7}')
+
+
+@pytest.mark.usefixtures("pauses")
+@pytest.mark.parametrize("failure", [BUSY, GONE], ids=["busy", "gone"])
+def test_a_wait_goes_on_over_an_outage(failure: Answer) -> None:
+    with connected(RUNNING, *[failure] * 20, COMPLETED) as (_, client):
+        assert client.job("j1").result(timeout=DEADLINE_S) == 7
+
+
+@pytest.mark.usefixtures("pauses")
+def test_a_wait_does_not_begin_at_a_gateway_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with connected(*[BUSY] * 6) as (_, client), pytest.raises(errors.Unavailable):
+        client.job("j1").wait()
+    monkeypatch.setattr(outage, "LONGEST_S", 0.0)
+    with connected(RUNNING, *[BUSY] * 6) as (_, client), pytest.raises(errors.Unavailable):
+        client.job("j1").wait()
 
 
 def test_a_refusal_is_not_asked_again(pauses: list[float]) -> None:

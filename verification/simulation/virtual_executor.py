@@ -237,6 +237,6 @@ class PlanExecution:
         return (near, near, None, near + 10**15)[drawn % 4]
 
 
-def _files(run_id: str) -> RunFiles:
+def _files(_: HeldJob, run_id: str) -> RunFiles:
     """Nothing is ever written: files are made when a run first leaves something behind."""
     return RunFiles(Path("runs"), run_id)

@@ -12,6 +12,7 @@ from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import find_lookup
 from detent.cli.transcript_lines import print_item
+from detent.cli.waiting_calls import WaitingCalls
 
 POLL_S = 0.2
 #: The number of items in one page of a transcript.
@@ -64,13 +65,19 @@ def logs(work_id: str, follow: bool, raw: bool, full: bool, search: str, as_json
     if raw and (full or search):
         raise click.UsageError("--raw cannot be combined with --full or --search.")
     with connect() as detent:
-        (operation, parameter), chunk = find_lookup(detent, work_id, *LOGS)
-        work = _Work(detent, operation, parameter, work_id, follow)
+        calls: Connection = WaitingCalls(detent, _note) if follow else detent
+        (operation, parameter), chunk = find_lookup(calls, work_id, *LOGS)
+        work = _Work(calls, operation, parameter, work_id, follow)
         chosen = bool(full or search)
         if raw or not (chosen or _is_transcript(detent, chunk["run_id"], as_json)):
             _print_raw(work, as_json)
         else:
             _print_transcript(work, chunk, search, _printer(full, as_json))
+
+
+def _note(text: str) -> None:
+    """Print to stderr: stdout contains the output alone."""
+    click.echo(output.clean(text), err=True)
 
 
 def _is_transcript(detent: Connection, run_id: str | None, as_json: bool) -> bool:

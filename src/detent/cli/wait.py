@@ -13,6 +13,7 @@ from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import seconds_from
+from detent.cli.waiting_calls import WaitingCalls
 from detent.cli.working_jobs import working_jobs
 
 #: Exit codes: of a blocked task, by ending, of a failure by its class, and of --timeout.
@@ -67,9 +68,10 @@ def wait_for(
 
     Each new state is printed.
     """
+    calls = WaitingCalls(detent, lambda text: print_progress(as_json, text), until_s)
     last, since = None, time.monotonic()
     while True:
-        task: dict[str, Any] = detent.call("show_task", task_id=task_id)
+        task: dict[str, Any] = calls.call("show_task", task_id=task_id)
         if task["state"] != last:
             last, since = task["state"], time.monotonic()
             print_progress(as_json, f"{task['state_at']}  {last}" + _block_reason(task))

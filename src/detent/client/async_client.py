@@ -18,6 +18,8 @@ from detent.client.shared import (
     result_of,
     submission,
 )
+from detent.errors import Unavailable
+from detent.outage import Outage
 
 
 class AsyncClient:
@@ -135,11 +137,20 @@ class AsyncHandle:
         return str((await self.show())["state"])
 
     async def wait(self, timeout: float | None = None) -> Json:
-        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds."""
+        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds.
+
+        A gateway that is unavailable for up to five minutes meanwhile does not end the wait.
+        """
+        outage = Outage()
         for pause_s in pauses(self.id, timeout):
-            job = await self._job()
-            if job is not None and ended(job):
-                return job
+            try:
+                job = await self._job()
+            except Unavailable as error:
+                outage.endure(error)
+            else:
+                outage.end()
+                if job is not None and ended(job):
+                    return job
             await asyncio.sleep(pause_s)
         raise AssertionError("the pauses end with a TimeoutError")
 

@@ -18,6 +18,8 @@ from detent.client.shared import (
     result_of,
     submission,
 )
+from detent.errors import Unavailable
+from detent.outage import Outage
 
 
 class Client:
@@ -137,11 +139,20 @@ class Handle:
         return str(self.show()["state"])
 
     def wait(self, timeout: float | None = None) -> Json:
-        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds."""
+        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds.
+
+        A gateway that is unavailable for up to five minutes meanwhile does not end the wait.
+        """
+        outage = Outage()
         for pause_s in pauses(self.id, timeout):
-            job = self._job()
-            if job is not None and ended(job):
-                return job
+            try:
+                job = self._job()
+            except Unavailable as error:
+                outage.endure(error)
+            else:
+                outage.end()
+                if job is not None and ended(job):
+                    return job
             time.sleep(pause_s)
         raise AssertionError("the pauses end with a TimeoutError")
 
