@@ -145,7 +145,9 @@ def a_comment_is_written_once() -> None:
     core = Core(store, Engine(store))
     for _ in range(3):
         with suppress(_Crash):
-            question_comments.sync_question(core, tracker, task, question, tracker.issue)
+            question_comments.sync_question(
+                core, tracker, task, question, tracker.issue, lambda: None
+            )
     assert len(tracker.issue.notes) == 1
 
 

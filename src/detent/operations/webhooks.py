@@ -32,6 +32,8 @@ DEAD = 1 << 62
 MAX_PENDING = 200
 MAX_DEAD = 200
 MAX_KEPT = MAX_PENDING + MAX_DEAD
+#: The field of the status with the time since which a pause after failures does not count.
+ASKED_AT = "asked_at"
 MAX_NAMES = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHAPES = ("cloudevents", "slack")
@@ -82,6 +84,12 @@ def webhooks(rows: Mapping[str, Any]) -> list[Webhook]:
     """The webhooks of the table, sorted by name."""
     suffixes = (cursor_name(""), status_name(""))
     return [Webhook(name, **rows[name]) for name in sorted(rows) if not name.endswith(suffixes)]
+
+
+def asked_at(rows: Mapping[str, Any], hook: Webhook) -> int:
+    """When a person has changed the webhook or asked for deliveries last; 0 if never."""
+    status: Mapping[str, int] = rows.get(status_name(hook.name), {})
+    return status.get(ASKED_AT, 0)
 
 
 def cursor_name(name: str) -> str:
@@ -152,6 +160,7 @@ def put_webhook(
             hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
             tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
         save_webhook(tx, hook)
+        _end_rest(tx, hook)
         return dict(_to_schema(tx, hook)), key
 
     shown, key = core.engine.transaction(write, notify=True)
@@ -210,6 +219,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhoo
         # The body is generated when the delivery is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
         tx.put_outbox([row])
+        _end_rest(tx, hook)
         return message_id(hook, row)
 
     return {"name": name, "id": core.engine.transaction(write, notify=True)}
@@ -246,6 +256,7 @@ def replay_webhook(
             tx.delete_outbox([row.id for row in rows if row.position > after])
             cursor = min(after, tx.head())
             tx.put_rows("webhooks", {cursor_name(name): {"position": cursor}})
+        _end_rest(tx, hook)
         return {"name": name, "position": cursor, "revived": len(revived) if dead else 0}
 
     return core.engine.transaction(write, notify=True)
@@ -276,6 +287,12 @@ def remove_webhook(tx: WriteTransaction, hook: Webhook) -> None:
     tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
     names = (hook.name, cursor_name(hook.name), status_name(hook.name))
     tx.put_rows("webhooks", dict.fromkeys(names))
+
+
+def _end_rest(tx: WriteTransaction, hook: Webhook) -> None:
+    """Send now, although the receiver has failed or has asked to wait: a person asks for it."""
+    status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
+    tx.put_rows("webhooks", {status_name(hook.name): {**status, ASKED_AT: tx.now()}})
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Webhook:

@@ -31,6 +31,7 @@ from detent.operations.webhooks import (
     MAX_KEPT,
     MAX_PENDING,
     Webhook,
+    asked_at,
     cursor_name,
     message_id,
     remove_webhook,
@@ -70,6 +71,14 @@ class Failure(NamedTuple):
     gone: bool = False
 
 
+class Backoff(NamedTuple):
+    """A pause of a webhook after consecutive failures of its receiver."""
+
+    failures: int
+    began: int
+    until: int
+
+
 class Dispatcher:
     """Sends due deliveries, each webhook separately, so that a slow one does not delay others."""
 
@@ -83,8 +92,8 @@ class Dispatcher:
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
-        #: By webhook, its number of consecutive failures, and until when sending is paused.
-        self._backoffs: dict[str, tuple[int, int]] = {}
+        #: By the name of the webhook.
+        self._backoffs: dict[str, Backoff] = {}
 
     def start(self) -> None:
         self.service.start()
@@ -116,10 +125,18 @@ class Dispatcher:
 
     def _begin(self, hook: Webhook, now: int) -> None:
         with self._lock:
-            if hook.name in self._busy or self._backoffs.get(hook.name, (0, 0))[1] > now:
+            if hook.name in self._busy or self._rests(hook, now):
                 return
             self._busy.add(hook.name)
         self._pool.submit(self._serve, hook)
+
+    def _rests(self, hook: Webhook, now: int) -> bool:
+        """Whether the receiver has failed or asked to wait, and no person has asked since."""
+        backoff = self._backoffs.get(hook.name)
+        if backoff is None or backoff.until <= now:
+            return False
+        with self.core.store.read() as view:
+            return asked_at(view.rows("webhooks"), hook) <= backoff.began
 
     def _serve(self, hook: Webhook) -> None:
         try:
@@ -151,13 +168,14 @@ class Dispatcher:
         """Send the due deliveries in order, and record them in batches."""
         with self.core.store.read() as view:
             rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
-        due = _due(rows, now)[:MAX_SENT]
+        due, began = _due(rows, now)[:MAX_SENT], now
         sent = 0
         while sent < len(due) and not self.service.stopping.is_set():
             delivered, failure = self._send_batch(hook, due[sent : sent + MAX_BATCH], now)
             now = self._record(hook, delivered, failure)
             sent += len(delivered)
             if failure is not None:
+                self._rest(hook, failure, began, now)
                 break
         return sent
 
@@ -216,11 +234,14 @@ class Dispatcher:
         now = self.core.engine.transaction(write)
         if delivered:
             self._backoffs.pop(hook.name, None)
-        if failure is not None:
-            failures = self._backoffs.get(hook.name, (0, 0))[0] + 1
-            rest_s = max(min(LONGEST_REST_S, 2 ** min(failures, 6)), failure.retry_after_s)
-            self._backoffs[hook.name] = (failures, now + rest_s * SECOND_US)
         return now
+
+    def _rest(self, hook: Webhook, failure: Failure, began: int, now: int) -> None:
+        """Send nothing to the webhook for a while; `began` is when the failed sending began."""
+        before = self._backoffs.get(hook.name)
+        failures = 1 if before is None else before.failures + 1
+        rest_s = max(min(LONGEST_REST_S, 2 ** min(failures, 6)), failure.retry_after_s)
+        self._backoffs[hook.name] = Backoff(failures, began, now + rest_s * SECOND_US)
 
 
 # ---- writes ------------------------------------------------------------------------------------
