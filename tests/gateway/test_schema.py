@@ -7,6 +7,7 @@ same edges.
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection
@@ -53,6 +54,8 @@ class Size(NamedTuple):
 SIZES = {"short": Size(25, 2, 4), "full": Size(100, 8, 16)}
 LINES = "application/x-ndjson"
 FOLLOWING = "/api/events"
+#: Less than the gateway keeps a connection without requests.
+PAUSE_S = 1.0
 OF_A_RUN = "/api/run"
 CHECKS = [
     checks.not_a_server_error,
@@ -96,8 +99,16 @@ class Attack:
         self.schema = schemathesis.openapi.from_dict(document, config=config)
         self.agent = run_token(gateway)
         self._line = HTTPConnection("127.0.0.1", gateway.port, timeout=DEADLINE_S)
+        self._used_s = time.monotonic()
         self.sent = 0
         self.well = 0
+
+    def line(self) -> HTTPConnection:
+        """The connection, opened again after a pause, in which the gateway may have closed it."""
+        if time.monotonic() - self._used_s > PAUSE_S:
+            self._line.close()
+        self._used_s = time.monotonic()
+        return self._line
 
     def close(self) -> None:
         self._line.close()
@@ -139,10 +150,9 @@ class Attack:
             if path == FOLLOWING:
                 query["follow"] = "false"
             headers = {"Authorization": f"Bearer {self._token(operation.path)}"}
-            self._line.request(
-                operation.method.upper(), f"{path}?{urlencode(query)}", None, headers
-            )
-            answer = self._line.getresponse()
+            line = self.line()
+            line.request(operation.method.upper(), f"{path}?{urlencode(query)}", None, headers)
+            answer = line.getresponse()
             body = answer.read()
             self.sent += 1
             documented = operation.definition.raw["responses"]
@@ -164,8 +174,9 @@ class Attack:
         request = requests.Request(**given).prepare()
         request.headers["Authorization"] = f"Bearer {self._token(case.path)}"
         sent: Any = (request.method, request.path_url, request.body, dict(request.headers))
-        self._line.request(*sent)
-        answer = self._line.getresponse()
+        line = self.line()
+        line.request(*sent)
+        answer = line.getresponse()
         headers: dict[str, list[str]] = {}
         for name, value in answer.getheaders():
             headers.setdefault(name.lower(), []).append(value)
@@ -230,6 +241,7 @@ def test_schemathesis_finds_nothing(attack: Attack, shard: int, size: str) -> No
             assert attack.sent >= SIZES[size].examples
         except (Exception, BaseExceptionGroup) as error:
             found.append(f"{operation.label}: {error}")
+            attack.close()  # it is opened again: the next request is another one
     assert not found, "\n\n".join(found)
 
 

@@ -214,8 +214,7 @@ def test_a_file_is_not_named_after_an_activity(tmp_path: Path, write: Write) -> 
 
 
 def test_the_words_are_a_rule_of_this_repository() -> None:
-    assert tidy.language_flaws in tidy.RULES
-    assert tidy.language_flaws() == []
+    assert tidy.language_flaws in tidy.RULES  # which a test above applies
 
 
 def test_few_lines_may_use_a_refused_word_and_each_has_a_reason() -> None:

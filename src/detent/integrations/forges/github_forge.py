@@ -167,7 +167,8 @@ class GitHubForge:
         try:
             with _errors():
                 found = self._github.rest.git.get_ref(*_place(repo), f"heads/{branch}")
-                return found.parsed_data.object_.sha
+                sha: str = found.parsed_data.object_.sha
+                return sha
         except ForgeRefused as error:
             if error.http_status == 404:
                 return None
