@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -184,10 +185,11 @@ def test_a_lost_role_ends_the_open_feeds_of_its_project(tmp_path: Path) -> None:
     with installed(tmp_path, oidc_roles=("admins=admin", "guests=viewer:shop")) as gateway:
         ada = Identity("https://sso.example", "1", "ada@example.com", ("admins", "guests"))
         secret, _ = users.sign_in(gateway.core, ada)
-        options = {"additional_headers": {"Cookie": f"detent={secret}"}, "origin": gateway.url}
+        cookie = {"Cookie": f"detent={secret}"}
+        signed_in = partial(socket_to, gateway, additional_headers=cookie, origin=gateway.url)
         with (
-            socket_to(gateway, **options) as everything,
-            socket_to(gateway, "?project=shop", **options) as shop,
+            signed_in() as everything,
+            signed_in("?project=shop") as shop,
         ):
             users.sign_in(gateway.core, ada._replace(groups=("guests",)))
             until(lambda: len(gateway.hub.readers) == 1)
