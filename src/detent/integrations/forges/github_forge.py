@@ -167,8 +167,7 @@ class GitHubForge:
         try:
             with _errors():
                 found = self._github.rest.git.get_ref(*_place(repo), f"heads/{branch}")
-                sha: str = found.parsed_data.object_.sha
-                return sha
+                return found.parsed_data.object_.sha
         except ForgeRefused as error:
             if error.http_status == 404:
                 return None
