@@ -1,5 +1,6 @@
 """Requests for a WebSocket that cannot be read, and those whose token is not checked yet."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,11 @@ def test_a_websocket_request_that_cannot_be_read_is_refused(
 def test_a_websocket_gives_way_until_its_token_is_checked(gateway: Installation) -> None:
     protocol: Any = connections.protocols(gateway.server.connections)[1]
     server: Any = gateway.server._server
-    socket_ = protocol(server.config, server.server_state, {})
+    loop = asyncio.new_event_loop()
+    try:
+        socket_ = protocol(server.config, server.server_state, {}, loop)
+    finally:
+        loop.close()
     assert socket_.rank() == 2
     socket_.handshake_complete = True
     assert socket_.rank() is None
