@@ -9,6 +9,7 @@ const WITHIN_MS = 240_000;
 const GAP_MS = 20;
 const CALLERS = 50;
 const BY_CALLERS = 0.25;
+const MAX_BY_CALLERS = 3_000;
 
 export const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
 const nowS = () => performance.now() / 1000;
@@ -69,7 +70,8 @@ async function unmeasured(work) {
 
 export async function enqueue(order, single, bulk) {
   await single(0); // some connect at the first
-  const aside = Math.max(CALLERS, Math.round(order.count * BY_CALLERS));
+  const share = Math.min(MAX_BY_CALLERS, Math.round(order.count * BY_CALLERS));
+  const aside = Math.max(CALLERS, share);
   return {
     single_s: await timed(() => repeat(single, order.singles)),
     together_s: await timed(() => together(single, aside)),

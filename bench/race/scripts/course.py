@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 WITHIN_S = 240.0
 GAP_S = 0.02
 WARM_UP = -1
-#: How many callers enqueue side by side, and which share of the jobs they enqueue.
+#: How many callers enqueue side by side, and which share of the jobs they enqueue at most.
 CALLERS = 50
-BY_CALLERS = 0.25
+BY_CALLERS, MAX_BY_CALLERS = 0.25, 3_000
 
 
 class Order(NamedTuple):
@@ -36,7 +36,7 @@ class Order(NamedTuple):
     @property
     def together(self) -> int:
         """How many jobs are enqueued by callers side by side, each waiting for its answers."""
-        return max(CALLERS, round(self.jobs * BY_CALLERS))
+        return max(CALLERS, min(MAX_BY_CALLERS, round(self.jobs * BY_CALLERS)))
 
     @property
     def ready(self) -> Path:
