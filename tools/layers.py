@@ -49,6 +49,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "http_requests",
             "http_routes",
             "boot_time",
+            "environment_token",
             "outage",
             "failpoints",
             "periodic_thread",
