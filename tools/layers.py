@@ -52,6 +52,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "environment_token",
             "outage",
             "failpoints",
+            "failure_log",
             "periodic_thread",
             "pkce",
             "quantity",
