@@ -92,3 +92,10 @@ def test_a_traceback_says_what_to_do() -> None:
     error = Misconfigured("unset", setting="data_dir", hint="Set data_dir.")
     assert str(error) == "unset"
     assert traceback.format_exception(error)[-1] == "Set data_dir.\n"
+
+
+def test_a_message_and_its_hint_are_two_sentences() -> None:
+    for message in ("It needs a name of its own", "It needs a name of its own."):
+        error = Refused(message, hint="Use a different one.")
+        assert error.text == "It needs a name of its own. Use a different one."
+    assert Refused("Why?", hint="Look.").text == "Why? Look."

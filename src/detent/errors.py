@@ -52,6 +52,12 @@ class DetentError(Exception):
         return CODES[self.code].status
 
     @property
+    def text(self) -> str:
+        """The message and the hint, each as sentences, for one line."""
+        end = "" if self.message.endswith((".", "!", "?")) else "."
+        return f"{self.message}{end} {self.hint}"
+
+    @property
     def exit_code(self) -> int:
         """The exit code of a command that ends with this error."""
         return CODES[self.code].exit_code

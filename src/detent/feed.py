@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.store.log_walk import next_events
 from detent.store.port import Store
 from detent.store.stale_reads import read_stale
@@ -101,8 +101,10 @@ class Follower:
     ) -> None:
         self.stopping = threading.Event()
         self._tail = Tail(store, deliver, 0, pass_over)
-        self._name = name
         self._poll_s, self._pause_s = poll_s, pause_s
+        self._failures = FailureLog(
+            log, f"{name} will deliver again", f"{name} delivers again", poll_s
+        )
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
 
     def start(self, after: int) -> None:
@@ -121,15 +123,15 @@ class Follower:
         while not self.stopping.is_set():
             try:
                 self._next()
+                self._failures.worked()
             except Exception as error:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
         """Log the error, and wait before the same batch is delivered again."""
         if not self.stopping.is_set():
-            unexpected = not isinstance(error, DetentError)
-            log.warning("%s will deliver again: %s", self._name, error, exc_info=unexpected)
-            self.stopping.wait(self._poll_s)
+            self._failures.failed(error)
+            self.stopping.wait(self._failures.pause_s)
 
     def _next(self) -> None:
         count = self._tail.step()

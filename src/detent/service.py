@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -278,7 +279,16 @@ def run_until_stopped(
             return False
         return True
     finally:
-        service.stop()
+        _stop_interruptibly(service)
+
+
+def _stop_interruptibly(service: Service) -> None:
+    """Stop the service on another thread, so that a blocked store does not delay a signal."""
+    with ThreadPoolExecutor(1, "detent-stop") as pool:
+        ended = pool.submit(service.stop)
+        while not wait([ended], CHECK_STOP_S).done:
+            pass
+        ended.result()
 
 
 def collect_garbage_less_often() -> None:

@@ -61,7 +61,7 @@ def _sections() -> set[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(file.read_text("utf-8"))
+        document = tomllib.loads(file.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Misconfigured(
             f"{file} cannot be read: {error}",

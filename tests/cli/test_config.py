@@ -140,6 +140,11 @@ def test_a_file_that_is_no_configuration_is_named(run: Run, tmp_path: Path) -> N
     assert "detent.toml cannot be read" in run("tasks", code=7).stderr
 
 
+def test_a_configuration_may_begin_with_a_byte_order_mark(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "detent.toml").write_text("[gateway]\nport = 5999\n", "utf-8-sig")
+    assert "5999" in run("config", "show").stdout
+
+
 def test_every_exit_code_is_explained() -> None:
     assert {row.exit_code for row in CODES.values()} <= EXIT_CODES.keys()
     assert {0, 2, main.INTERRUPTED} <= EXIT_CODES.keys()

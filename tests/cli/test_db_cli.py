@@ -252,6 +252,7 @@ def test_grants_are_printed_for_a_role_of_postgresql_only(
     assert ':"role"' not in printed
     statements = json.loads(run("db", "sql", "--role", 'o"x', "--json").stdout)["statements"]
     assert statements == [printed]
+    assert "--role must be the name of a role" in run("db", "sql", "--role", "", code=2).stderr
 
 
 def test_an_upgrade_is_finished_by_a_command(

@@ -1,8 +1,10 @@
 """`detent lifecycle` as a person and as a program uses it."""
 
+import codecs
 import json
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,20 @@ def test_check_prints_flaws_and_fails() -> None:
     [found] = answer("check", "-", stdin=json.dumps(flawed))["lifecycles"]
     assert found["name"] == "run"
     assert len(found["flaws"]) == 2
+
+
+def test_check_names_the_file_that_is_not_utf_8_and_reads_a_byte_order_mark(tmp_path: Path) -> None:
+    text = resources.files("detent.task_lifecycles").joinpath("board.toml").read_bytes()
+    file = tmp_path / "own.toml"
+    file.write_bytes(codecs.BOM_UTF8 + text)
+    assert detent("check", str(file)).exit_code == 0
+    file.write_bytes(b"# first line\n# caf\xe9\n" + text)
+    refused = detent("check", str(file)).stderr
+    assert "own.toml:2: The file is not UTF-8 text." in refused
+    assert "Save the file with the encoding UTF-8." in refused
+    tables = tmp_path / "own.json"
+    tables.write_bytes(b"\xff\xfe\x00\x80")
+    assert "own.json: The file is not JSON" in detent("check", str(tables)).stderr
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from detent import AsyncClient, Client, JobFailed, errors
+from detent.client.shared import Address
 from detent.engine.claims import ClaimRequest
 from detent.http_routes import ROUTES
 from detent.kernel import commands as c
@@ -77,6 +78,35 @@ def test_the_address_comes_from_the_environment(
     monkeypatch.delenv("DETENT_TOKEN")
     with pytest.raises(errors.Misconfigured, match="token"):
         Client()
+
+
+def test_the_token_of_the_environment_is_sent_only_to_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DETENT_TOKEN", "secret")
+    sent = {"Authorization": "Bearer secret"}.items()
+    for theirs, given in (
+        (None, None),
+        (None, "http://127.0.0.1:5680"),
+        ("https://a.example", None),
+        ("https://a.example", "https://a.example/"),
+    ):
+        _set_url(monkeypatch, theirs)
+        assert sent <= Address(given, None, 0).options["headers"].items()
+    for theirs in (None, "https://a.example"):
+        _set_url(monkeypatch, theirs)
+        for kind in (Client, AsyncClient):
+            with pytest.raises(errors.Misconfigured, match=r"no token for https://b\.example"):
+                kind("https://b.example")
+        with Client("https://b.example", "own") as client:
+            assert client._http.headers["Authorization"] == "Bearer own"
+
+
+def _set_url(monkeypatch: pytest.MonkeyPatch, url: str | None) -> None:
+    if url is None:
+        monkeypatch.delenv("DETENT_URL", raising=False)
+    else:
+        monkeypatch.setenv("DETENT_URL", url)
 
 
 # ---- submitting and waiting ------------------------------------------------------------------

@@ -105,14 +105,22 @@ def test_the_parts_of_a_task_and_of_its_job(gateway: Installation, owner: httpx2
 def test_the_steps_of_a_plan(owner: httpx2.Client) -> None:
     plan = {
         "steps": [
-            {"name": "a", "intent": "review"},
-            {"name": "b", "intent": "review", "needs": ["a"]},
+            {"name": "test", "intent": "review", "needs": ["fetch"]},
+            {"name": "publish", "intent": "review", "needs": ["test", "check"]},
+            {"name": "fetch", "intent": "review"},
+            {"name": "check", "intent": "review"},
         ]
     }
-    answer = owner.post("/api/jobs", json={"intent": "runQA", "options": {"plan": plan}})
-    job_id = answer.json()["id"]
-    steps = owner.get(f"/api/jobs/{job_id}/steps").json()["items"]
-    assert [step["name"] for step in steps] == ["a", "b"]
+    in_order = ["fetch", "check", "test", "publish"]
+    options = {"intent": "runQA", "options": {"plan": plan}}
+    job_id = owner.post("/api/jobs", json=options).json()["id"]
+    task_id = owner.post("/api/tasks", json={**options, "lifecycle": "board"}).json()["id"]
+    assert owner.get(f"/api/tasks/{task_id}/steps").json()["items"] == []
+    submitted = {**options, "lifecycle": "board", "run": True}
+    task_id = owner.post("/api/tasks", json=submitted).json()["id"]
+    for path in (f"/api/jobs/{job_id}", f"/api/tasks/{task_id}"):
+        steps = owner.get(f"{path}/steps").json()["items"]
+        assert [step["name"] for step in steps] == in_order
 
 
 def test_a_job_alone_is_cancelled_and_deleted(gateway: Installation, owner: httpx2.Client) -> None:

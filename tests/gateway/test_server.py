@@ -119,3 +119,29 @@ def test_a_gateway_starts_again_on_the_same_store(tmp_path: Path) -> None:
     with installed(tmp_path) as again:
         assert again.token == token
         assert again.client().get(f"/api/tasks/{made}").status_code == 200
+
+
+def test_a_request_that_outlasts_a_stop_gets_an_answer_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def blocked(*_: object, **__: object) -> None:
+        entered.set()
+        assert go_on.wait(DEADLINE_S)
+
+    monkeypatch.setattr(server_module, "GRACE_S", 0.2)
+    with installed(tmp_path) as gateway:
+        monkeypatch.setattr("detent.gateway.operation_dispatcher.call", blocked)
+        answers: list[httpx2.Response] = []
+        asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
+        asking.start()
+        assert entered.wait(DEADLINE_S)
+        stopping = threading.Thread(target=gateway.server.stop)
+        stopping.start()
+        asking.join()
+        go_on.set()
+        stopping.join()
+    assert (answers[0].status_code, answers[0].json()["code"]) == (503, "unavailable")
+    assert "The gateway is stopping" in answers[0].json()["detail"]
+    assert not [each for each in caplog.records if each.exc_info]

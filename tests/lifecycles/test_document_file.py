@@ -129,7 +129,7 @@ def changed(old: str, new: str) -> str:
             changed('who = ["worker"]', 'who = ["moon"]'),
             "rows[2].who",
             'who = ["moon"]',
-            "rows[2].who must be of person",
+            "rows[2].who must be one of person",
         ),
         (changed('to = "doing"', "to = doing"), "document", "to = doing", "is not valid TOML"),
         (changed('name = "board"', ""), "name", "# The board task", "name is missing"),

@@ -361,6 +361,21 @@ def test_a_step_is_retried_in_its_own_time_and_its_sibling_is_not_repeated() -> 
     assert ran == [("flaky", 0), ("work", 0), ("flaky", 30), ("flaky", 90)]
 
 
+@pytest.mark.parametrize("most", [0, 1, 4])
+def test_an_intent_without_a_plan_is_retried_as_often_as_its_max_retries(most: int) -> None:
+    app, tries = App(), []
+
+    @app.intent("call", max_retries=most)
+    def call() -> None:
+        tries.append(1)
+        raise RuntimeError("no")
+
+    h = Harness(app)
+    h.submit("call")
+    h.drain(advance=True)
+    assert len(tries) == 1 + most
+
+
 def test_a_rate_limited_step_waits_for_the_stated_reset() -> None:
     app, tries = App(), []
     h: Harness

@@ -94,7 +94,7 @@ def declare(
         "workspace": workspace,
         **submitted,
     }
-    kept = {key: value for key, value in options.items() if value not in (None, False, {}, [])}
+    kept = {key: value for key, value in options.items() if not _is_unset(value)}
     kept |= {key: value for key, value in submitted.items() if key == "switch_provider"}
     _check(kept, name, where)
     if concurrency_key is not None:
@@ -150,6 +150,11 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")
+
+
+def _is_unset(value: Any) -> bool:
+    """Whether an option has its default. 0, which equals False, is a value of its own."""
+    return value is None or value is False or value in ({}, [])
 
 
 def _listed(given: Any) -> Any:

@@ -9,7 +9,7 @@ import click
 
 from detent.cli import output
 from detent.cli.processes_using_data import may_be_running
-from detent.errors import Refused
+from detent.errors import Invalid, Refused
 from detent.operations.process_registry import live_processes
 from detent.settings import Settings
 from detent.store.schema_status import SchemaStatus, schema_status
@@ -78,6 +78,12 @@ def print_grants(url: str, role: str, as_json: bool) -> None:
     """Print the rights that the processes of detent need, for the owner of the tables."""
     if not is_postgres(url):
         raise Refused("Only a store on PostgreSQL has roles.", hint="Leave out --role.")
+    if not role.strip():
+        raise Invalid(
+            "--role must be the name of a role, not empty.",
+            field="--role",
+            hint="Name the PostgreSQL role with which the processes of detent connect.",
+        )
     text = resources.files("detent.store.postgres.sql").joinpath("roles.sql").read_text("utf-8")
     quoted = '"' + role.replace('"', '""') + '"'
     grants = text[text.index("GRANT") :].replace(':"role"', quoted)

@@ -16,7 +16,7 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.lifecycle_search import MAX_STATES, search
 from detent.quantity import quantity
 from detent.task_lifecycles import SHIPPED
-from detent.task_lifecycles.document_file import located, read_document
+from detent.task_lifecycles.document_file import located, read_document, text_of
 
 FILE_LIMIT_BYTES = 1_000_000
 FORMAT_HINT = "`detent lifecycle export` prints a valid file."
@@ -51,9 +51,8 @@ def check(ctx: click.Context, file: BinaryIO, max_states: int, tla: bool, as_jso
         found = _check_document(content, name, max_states, tla)
         lines = _document_lines(found, name)
     else:
-        found = {
-            "lifecycles": [{"name": each.name, "flaws": each.flaws()} for each in _read(content)]
-        }
+        tables = _read(content, name)
+        found = {"lifecycles": [{"name": each.name, "flaws": each.flaws()} for each in tables]}
         lines = _table_lines(found)
     if as_json:
         print_json(found)
@@ -73,12 +72,7 @@ def _content(file: BinaryIO) -> bytes:
 
 
 def _check_document(content: bytes, name: str, max_states: int, tla: bool) -> dict[str, Any]:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Invalid(
-            f"The file is not text in UTF-8: {error}.", code="unreadable", field="file"
-        ) from None
+    text = text_of(content, name)
     lifecycle = read_document(text, name)[1]
     others = {key: each for key, each in SHIPPED.items() if each.name != lifecycle.name}
     flaws = [*lifecycle_lint.flaws(lifecycle), *lifecycle_lint.conflicts(lifecycle, others)]
@@ -129,13 +123,16 @@ def _table_lines(found: dict[str, Any]) -> Iterator[str]:
         yield from (f"{each['name']}: {flaw}" for flaw in each["flaws"] or [NO_ERRORS])
 
 
-def _read(content: bytes) -> list[Lifecycle]:
+def _read(content: bytes, name: str) -> list[Lifecycle]:
     """Read the lifecycles of a file: one object, or a list of objects."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise Invalid(
-            f"The file is not JSON: {error}.", code="unreadable", field="file", hint=FORMAT_HINT
+            f"{name}: The file is not JSON: {error}.",
+            code="unreadable",
+            field="file",
+            hint=FORMAT_HINT,
         ) from None
     if not isinstance(value, list):
         return [lifecycle_json.read(value)]

@@ -10,9 +10,8 @@ from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.id_lookup import call_first_match
 from detent.cli.task_selection import print_outcome
-from detent.errors import Invalid
 from detent.quantity import quantity
-from detent.task_lifecycles.document_file import LIMIT_BYTES
+from detent.task_lifecycles.document_file import LIMIT_BYTES, text_of
 
 
 @click.command()
@@ -40,15 +39,9 @@ def _result(search: Mapping[str, Any] | None) -> str:
 def _text(file: BinaryIO, name: str) -> str:
     """The text of a file, at most a byte more than a document may have."""
     content = file.read(LIMIT_BYTES + 1)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if len(content) > LIMIT_BYTES and error.end >= LIMIT_BYTES:
-            return content.decode("utf-8", "replace")  # it is too large, which is the error
-        line = content[: error.start].count(b"\n") + 1
-        raise Invalid(
-            f"{name}:{line}: The file is not UTF-8 text.", code="unreadable", field="file"
-        ) from None
+    if len(content) > LIMIT_BYTES:
+        return content.decode("utf-8", "replace")  # it is too large, which is the error
+    return text_of(content, name)
 
 
 @click.command()

@@ -18,7 +18,7 @@ from detent.lifecycle_tla import export as tla_module
 from detent.lifecycle_tla.checker import check
 from detent.lifecycle_tla.error_trace import lines
 from detent.lifecycle_tla.export import module_name
-from detent.task_lifecycles.document_file import read_document
+from detent.task_lifecycles.document_file import read_document, text_of
 
 
 @click.command()
@@ -77,10 +77,10 @@ def _found(name: str) -> Lifecycle:
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            content = path.read_bytes()
+        except OSError as error:
             raise Invalid(f"{name} cannot be read: {error}.", field="name") from None
-        return read_document(text, path.name)[1]
+        return read_document(text_of(content, path.name), path.name)[1]
     return find_lifecycle(name)
 
 

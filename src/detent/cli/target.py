@@ -16,11 +16,11 @@ import click
 from detent.cli import contexts_file
 from detent.cli.contexts_file import LOCAL, Contexts
 from detent.cli.target_options import TargetOptions, given_options
+from detent.environment_token import TOKEN_VARIABLE, URL_VARIABLE, bare, token_for
 from detent.errors import Invalid, Misconfigured, Refused
 from detent.settings import Loaded
 from detent.settings_loader import load
 
-URL_VARIABLE, TOKEN_VARIABLE = "DETENT_URL", "DETENT_TOKEN"
 CONTEXT_VARIABLE = "DETENT_CONTEXT"
 
 
@@ -95,13 +95,8 @@ def given_token(url: str) -> str | None:
 
 
 def _token(given: TargetOptions, environment: Mapping[str, str], url: str) -> str | None:
-    """The token of an option; else that of the environment, unless it belongs to another URL."""
-    if given.token is not None:
-        return given.token
-    its_url = environment.get(URL_VARIABLE, "").strip()
-    if its_url and _bare(its_url) != _bare(url):
-        return None
-    return environment.get(TOKEN_VARIABLE, "").strip() or None
+    """The token of an option; else that of the environment, if it belongs to this URL."""
+    return token_for(url, environment) if given.token is None else given.token
 
 
 def _at(url: str, origin: str, token: str | None, read: Any) -> Target:
@@ -116,8 +111,8 @@ def _at(url: str, origin: str, token: str | None, read: Any) -> Target:
     raise Misconfigured(
         f"There is no token for {url}, which {origin} names.",
         setting=TOKEN_VARIABLE,
-        hint=f"Sign in with `detent login {url}`, or give --token, or set {TOKEN_VARIABLE}; "
-        "`detent tokens create` creates a token.",
+        hint=f"Sign in with `detent login {url}`, or give --token, or set {TOKEN_VARIABLE} "
+        f"with this address in {URL_VARIABLE}; `detent tokens create` creates a token.",
     )
 
 
@@ -128,12 +123,12 @@ def _of_context(name: str, origin: str, token: str | None, contexts: Contexts) -
 
 def check_url(url: str, origin: str) -> str:
     """The address of a gateway in its usual form; refused if it is none."""
-    bare = _bare(url)
+    usual = bare(url)
     try:
-        parts = urlsplit(bare)
+        parts = urlsplit(usual)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname)
         fits = fits and parts.port != 0 and not (parts.query or parts.fragment)
-        fits = fits and parts.username is None and url.isprintable() and " " not in bare
+        fits = fits and parts.username is None and url.isprintable() and " " not in usual
     except ValueError:
         fits = False
     if not fits:
@@ -142,11 +137,7 @@ def check_url(url: str, origin: str) -> str:
             setting="url",
             hint="Give http:// or https://, the host, and the port if it is not 80 or 443.",
         )
-    return bare
-
-
-def _bare(url: str) -> str:
-    return url.strip().rstrip("/")
+    return usual
 
 
 # ---- commands for this machine ---------------------------------------------------------------

@@ -6,7 +6,8 @@ from contextlib import closing
 
 from detent.cli.contexts import is_encrypted_or_here
 from detent.cli.finding import Finding
-from detent.cli.target import TOKEN_VARIABLE, URL_VARIABLE, Target, current_target
+from detent.cli.target import Target, current_target
+from detent.environment_token import TOKEN_VARIABLE, URL_VARIABLE
 from detent.errors import DetentError, Forbidden
 from detent.settings_loader import load
 

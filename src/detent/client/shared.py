@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from detent import api_version, errors
+from detent.environment_token import TOKEN_VARIABLE, URL_VARIABLE, token_for, url_from
 from detent.http_requests import Route, error_from, request_for
 from detent.http_routes import ROUTES
 from detent.trace_propagation import outgoing_headers
@@ -33,12 +34,15 @@ Json = dict[str, Any]
 
 
 class Address:
-    """The URL and the token of the gateway: as given, else from the environment."""
+    """The URL and the token of the gateway: as given, else from the environment.
+
+    The token of the environment is used only for the address of the environment.
+    """
 
     def __init__(
         self, url: str | None, token: str | None, retries: int, ca_file: str | None = None
     ) -> None:
-        self.url = (url or os.environ.get("DETENT_URL") or "http://127.0.0.1:5680").rstrip("/")
+        self.url = (url or url_from(os.environ)).rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise errors.Misconfigured(
                 f"The gateway's address must begin with http:// or https://, not {self.url!r}.",
@@ -46,12 +50,13 @@ class Address:
                 hint="Give the address that `detent up` prints, or set DETENT_URL.",
             )
         self.retries = retries
-        found = token or os.environ.get("DETENT_TOKEN")
+        found = token or token_for(self.url, os.environ)
         if not found:
             raise errors.Misconfigured(
-                "The client has no token for the gateway.",
-                setting="DETENT_TOKEN",
-                hint="Pass `token`, or set DETENT_TOKEN; `detent tokens create` creates a token.",
+                f"The client has no token for {self.url}.",
+                setting=TOKEN_VARIABLE,
+                hint=f"Pass `token`, or set {TOKEN_VARIABLE} with this address in "
+                f"{URL_VARIABLE}; `detent tokens create` creates a token.",
             )
         self.options: Json = {
             "base_url": self.url,

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
+from detent.failure_log import FailureLog
 from detent.gateway.auth import Tokens
 from detent.gateway.feed_messages import (
     EventMessages,
@@ -106,6 +107,7 @@ class FeedHub:
         self.position = 0
         self._moved = asyncio.Event()
         self._to_wake: deque[Reader] = deque()
+        self._token_reads = FailureLog(log, "tokens cannot be read", "tokens are read again")
         self._follower = feed.Follower(
             store,
             "detent-feed",
@@ -222,9 +224,10 @@ class FeedHub:
     async def _end_unauthorized(self) -> None:
         try:
             await anyio.to_thread.run_sync(self.tokens.read)
-        except Exception:
-            log.warning("The tokens cannot be read; the next check tries again.", exc_info=True)
+        except Exception as error:
+            self._token_reads.failed(error)
             return
+        self._token_reads.worked()
         for reader in self.readers:
             if not self.tokens.may_follow(reader.key, reader.filter.project):
                 reader.end("unauthorized")

@@ -6,6 +6,7 @@ no data, need no token, and `/metrics` if a setting says so. A login has a code 
 of signing in through a provider lead to one, and what forges and Slack send has their signature.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -113,7 +114,11 @@ class AuthenticationMiddleware:
         context = scope[CONTEXT] = RequestContext(new_id())
         scope[BODY_TIMEOUT] = self.body_timeout_s
 
+        started = False
+
         async def send_secured(message: Message) -> None:
+            nonlocal started
+            started = True
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 self._count(scope, message["status"])
                 own = message["headers"]
@@ -142,6 +147,11 @@ class AuthenticationMiddleware:
         traced = RECEIVED.set(headers.get(TRACE_HEADER))
         try:
             await target(scope, receive, send_secured)
+        except asyncio.CancelledError:  # the request did not end in the grace period of a stop
+            if scope["type"] != "http":
+                raise
+            if not started:
+                await refuse(problems.stopping(), scope, receive, send_secured)
         finally:
             RECEIVED.reset(traced)
             program_log.IDS.reset(logged)

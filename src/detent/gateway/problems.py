@@ -106,5 +106,13 @@ def _short(value: Any) -> Any:
     return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
 
 
+def stopping() -> Unavailable:
+    return Unavailable(
+        "The gateway is stopping and did not wait for the end of the request, which may have taken "
+        "effect.",
+        retry_after_s=1,
+    )
+
+
 def body_timed_out() -> Unavailable:
     return Unavailable("The body did not arrive in time.", code="body_timeout", retry_after_s=1)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from detent import feed
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 
@@ -39,6 +40,7 @@ class LeaderService:
         self.election = election
         self.work = work
         self.pause_s, self.poll_s = pause_s, poll_s
+        self._failures = FailureLog(log, election.role, f"{election.role} works again", poll_s)
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=election.role, daemon=True)
 
@@ -62,13 +64,15 @@ class LeaderService:
         while not self.stopping.is_set():
             try:
                 head = feed.head(self.core.store)
-                if self.run_once():
+                more = self.run_once()
+                self._failures.worked()
+                if more:
                     continue
                 if not self.stopping.wait(self.pause_s):
                     self.core.store.wait(head, self.poll_s)
             except DetentError as error:
-                log.warning("%s: %s", self.election.role, error)
-                self.stopping.wait(self.poll_s)
+                self._failures.failed(error)
+                self.stopping.wait(self._failures.pause_s)
             except Exception:
                 log.exception("%s failed; it will be retried", self.election.role)
                 self.stopping.wait(self.poll_s)

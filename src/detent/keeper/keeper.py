@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from detent import failpoints
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.periodic_thread import PeriodicThread
@@ -40,6 +41,7 @@ class Keeper(PeriodicThread):
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
         self._now = 0
+        self._failures = FailureLog(log, "the keeper's pass failed", "the keeper works again")
         #: The number of passes of each duty, for the metrics.
         self.passes: Counter[str] = Counter()
 
@@ -81,8 +83,9 @@ class Keeper(PeriodicThread):
     def _pass(self) -> float:
         try:
             self.run_once()
+            self._failures.worked()
         except DetentError as error:
-            log.warning("the keeper's pass failed: %s", error)
+            self._failures.failed(error)
         except Exception:
             log.exception("the keeper's pass failed; it will be retried")
         return self.core.settings.keeper_interval_ms / 1_000

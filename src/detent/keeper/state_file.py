@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from detent import failpoints, feed, private_files, views
-from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.integrity.hash_chain import trimmed
 from detent.operations.context import Core
 from detent.operations.installation import status, verdict
@@ -138,6 +138,9 @@ class StateWriter:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._position = 0
+        self._failures = FailureLog(
+            log, "state.json will be updated again", "state.json is updated again", MIN_PAUSE_S
+        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="state", daemon=True)
 
@@ -154,13 +157,16 @@ class StateWriter:
         while not self._stopping.is_set():
             begun_s = time.monotonic()
             try:
-                if not self._update():
+                updated = self._update()
+                self._failures.worked()
+                if not updated:
                     self.core.store.wait(self._position, POLL_S)
                     continue
             except Exception as error:  # any error: the thread must outlive it
                 if not self._stopping.is_set():
-                    unexpected = not isinstance(error, DetentError | OSError)
-                    log.warning("state.json will be updated again: %s", error, exc_info=unexpected)
+                    self._failures.failed(error)
+                    self._stopping.wait(self._failures.pause_s)
+                continue
             took_s = time.monotonic() - begun_s
             self._stopping.wait(min(MAX_PAUSE_S, max(MIN_PAUSE_S, took_s / SHARE)))
 

@@ -154,7 +154,7 @@ def _senders(given: object, where: str) -> tuple[str, ...]:
     found = fields.texts([given] if isinstance(given, str) else given, where, LONGEST_TEXT)
     for each in found:
         if each not in SENDERS and not each.startswith("person:"):
-            raise fields.wrong(where, f"of {', '.join(SENDERS)} or person:NAME", each, SENDERS)
+            raise fields.wrong(where, f"one of {', '.join(SENDERS)} or person:NAME", each, SENDERS)
     return found
 
 

@@ -268,6 +268,14 @@ def carry_over(old: Plan, new: Plan, states: Mapping[str, str]) -> tuple[str, ..
     )
 
 
+def by_dependencies(plan: Plan) -> list[str]:
+    """Return the names of the steps, each after those that it needs, else as in the document."""
+    depth: dict[str, int] = {}
+    for step in _in_order(plan):
+        depth[step.name] = 1 + max((depth[need] for need in step.needs), default=0)
+    return [step.name for step in sorted(plan.steps, key=lambda step: depth[step.name])]
+
+
 def _in_order(plan: Plan) -> Iterator[PlanStep]:
     """Return the steps, each after those that it needs."""
     by_name = {step.name: step for step in plan.steps}

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.operations.context import Core
 from detent.periodic_thread import PeriodicThread
 from detent.store.port import WriteTransaction
@@ -52,6 +53,11 @@ class ProcessRegistration(PeriodicThread):
     def __init__(self, core: Core) -> None:
         super().__init__("detent-registration", self._renew, RENEW_S)
         self.core = core
+        self._failures = FailureLog(
+            log,
+            "this process could not renew its registration",
+            "this process renews its registration again",
+        )
         self.row = f"{PROCESS_PREFIX}{socket.gethostname()}:{os.getpid()}"
         self.facts = {"version": version("detent"), "schema": program_schema(core.store.url)}
 
@@ -69,8 +75,9 @@ class ProcessRegistration(PeriodicThread):
     def _renew(self) -> float:
         try:
             self.core.engine.transaction(self._save)
+            self._failures.worked()
         except DetentError as error:
-            log.warning("this process could not renew its registration: %s", error)
+            self._failures.failed(error)
         return RENEW_S
 
     def _save(self, tx: WriteTransaction) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 from detent import views
 from detent.kernel.acceptance import is_acceptance
 from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.plan import by_dependencies
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
 from detent.operations.actions import events_on
@@ -95,9 +96,8 @@ def task_jobs(core: Core, caller: Caller, *, task_id: str) -> schemas.Jobs:
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/steps")
 def task_steps(core: Core, caller: Caller, *, task_id: str) -> schemas.Steps:
-    """List the plan steps of a task's jobs."""
-    jobs = jobs_of(core, caller, task_id)
-    return {"items": listed(core, Query("steps", {"job_id": jobs}, "name")) if jobs else []}
+    """List the plan steps of a task's jobs, those of each job in the order of its plan."""
+    return {"items": _steps(core, jobs_of(core, caller, task_id))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/subtasks")
@@ -164,9 +164,9 @@ def job_events(core: Core, caller: Caller, *, job_id: str, after: int = 0) -> sc
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/steps")
 def job_steps(core: Core, caller: Caller, *, job_id: str) -> schemas.Steps:
-    """List the plan steps of a job."""
+    """List the plan steps of a job in the order of its plan."""
     core.job(caller, job_id)
-    return {"items": listed(core, Query("steps", {"job_id": job_id}, "name"))}
+    return {"items": _steps(core, [job_id])}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/why")
@@ -214,6 +214,23 @@ def _events(core: Core, streams: Sequence[str], after: int) -> schemas.Log:
 def jobs_of(core: Core, caller: Caller, task_id: str) -> list[str]:
     """The ids of a task's jobs, oldest first."""
     return [row["id"] for row in task_jobs(core, caller, task_id=task_id)["items"]]
+
+
+def _steps(core: Core, job_ids: Sequence[str]) -> list[Any]:
+    """The steps of jobs, by job and in the order of its plan; those of older plans are last."""
+    if not job_ids:
+        return []
+    with core.store.read() as view:
+        plans = view.plans(job_ids)
+    named = [
+        (job_id, name)
+        for job_id in job_ids
+        if job_id in plans
+        for name in by_dependencies(plans[job_id])
+    ]
+    place = {step: index for index, step in enumerate(named)}
+    rows = listed(core, Query("steps", {"job_id": list(job_ids)}, "name"))
+    return sorted(rows, key=lambda row: place.get((row["job_id"], row["name"]), len(place)))
 
 
 def result_of(core: Core, caller: Caller, task_id: str) -> Any:

@@ -17,6 +17,7 @@ from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
+from detent.settings import Settings
 from detent.store.port import WriteTransaction
 
 SECOND_US = 1_000_000
@@ -111,6 +112,7 @@ def create_token(
             hint="Create it on the command line (`detent tokens create`), or with a token.",
         )
     new = Caller(_name(name), _scopes(scopes), _project(caller, project))
+    _require_free_for_people(core.settings, caller, name)
     if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
         raise Invalid(
             f"expires_in_s must be from 1 to {MAX_LIFETIME_S}, not {expires_in_s}.",
@@ -198,6 +200,21 @@ def _name(given: str) -> str:
     raise Invalid(
         f"name must be {form}, not {given[:100]!r}.", field="name", given=given, allowed=(form,)
     )
+
+
+def _require_free_for_people(settings: Settings, caller: Caller, name: str) -> None:
+    """Keep the administrator of one project from taking the name of a person of any project.
+
+    A person cannot sign in while a token has their name. Names of people contain no colon.
+    """
+    if caller.project is None or not settings.oidc_issuer or ":" in name:
+        return
+    if "@" in name or settings.oidc_name_claim != "email":
+        raise Forbidden(
+            f"{name!r} may be the name of a person who signs in through the provider.",
+            hint=f"Use a name with a colon, such as {caller.project}:ci. An administrator of all "
+            "projects may use any name.",
+        )
 
 
 def _scopes(given: Sequence[str]) -> frozenset[Scope]:

@@ -136,7 +136,10 @@ def _user(tx: WriteTransaction, who: Identity) -> tuple[str, dict[str, Any]]:
     same = [key for key, row in rows.items() if _is(row, who)]
     key = same[0] if same else f"user:{new_id()}"
     taken = (
-        other != key and row["name"] == who.name and kind_of(row) in (TOKEN, USER)
+        other != key
+        and row["name"] == who.name
+        and kind_of(row) in (TOKEN, USER)
+        and is_valid(rows, other, now)
         for other, row in rows.items()
     )
     if any(taken):

@@ -17,6 +17,20 @@ DECLARED_TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a va
 AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
+def text_of(content: bytes, name: str) -> str:
+    """The text of a document; refused with the name of the file and the line if it is not UTF-8."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise Invalid(
+            f"{name}:{line}: The file is not UTF-8 text.",
+            code="unreadable",
+            field="file",
+            hint="Save the file with the encoding UTF-8.",
+        ) from None
+
+
 def read_document(text: str, name: str = "document") -> tuple[Mapping[str, Any], TaskLifecycle]:
     """Return a document as plain values, and the lifecycle that it declares.
 
@@ -25,7 +39,7 @@ def read_document(text: str, name: str = "document") -> tuple[Mapping[str, Any],
     if len(text.encode("utf-8", "replace")) > LIMIT_BYTES:
         raise _too_large(text, name)
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text.removeprefix("\ufeff"))  # editors may add a byte order mark
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(text, str(error), name) from None
     except RecursionError:

@@ -14,6 +14,7 @@ from detent.boot_time import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import Ahead, ClaimRequest, Sessions
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.store.job_sets import MAX_CLAIMED
 from detent.store.port import WriteTransaction
 from detent.worker.due_times import Alarms
@@ -52,6 +53,7 @@ class Claimer:
         self.sessions = sessions
         #: How many workers take the same jobs, as far as this one knows.
         self.workers = workers
+        self._failures = FailureLog(log, "jobs cannot be claimed now", "jobs are claimed again")
         self._freed = threading.Event()
         self._stop = threading.Event()
         self._due_s = 0.0
@@ -81,7 +83,7 @@ class Claimer:
             try:
                 self._round()
             except DetentError as error:
-                log.warning("jobs cannot be claimed now, trying again in %s s: %s", RETRY_S, error)
+                self._failures.failed(error)
                 self._stop.wait(RETRY_S)
             except Exception:
                 log.exception("internal error while claiming jobs")
@@ -100,6 +102,7 @@ class Claimer:
             return
         filled = [self._claim(pool, ask) for pool, ask in asks if self.limit()]
         self._run_due_timers()
+        self._failures.worked()
         if not any(filled):
             self._pause()
             self._wait(noticed, min(self.poll_s, self.alarms.next_s(self._now())))

@@ -13,6 +13,7 @@ from detent.app.run_interface import Stop
 from detent.boot_time import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import HeldJob
 from detent.worker.held_jobs import HeldJobs
@@ -37,6 +38,7 @@ class Heartbeat(PeriodicThread):
         super().__init__("detent-heartbeat", self._beat, first_s=beat_s)
         self.engine, self.worker, self.held_jobs = engine, worker, held_jobs
         self.beat_s, self.after_beat = beat_s, after_beat
+        self._failures = FailureLog(log, "leases could not be renewed", "leases are renewed again")
         self.lease_s = engine.lifetimes.lease_us / 1_000_000
 
     def _beat(self) -> float:
@@ -50,11 +52,12 @@ class Heartbeat(PeriodicThread):
             self._renew(held_jobs, begun_s)
             self.after_beat()
         except DetentError as error:
-            log.warning("leases could not be renewed: %s", error)
+            self._failures.failed(error)
             return False
         except Exception:
             log.exception("internal error of the heartbeat")
             return False
+        self._failures.worked()
         return True
 
     def _renew(self, held_jobs: list[HeldJob], begun_s: float) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.operations import summaries
 from detent.operations.output_times import SHARED_START
 from detent.store.blobs import Piece
@@ -32,6 +33,15 @@ class OutputUploader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._sends = FailureLog(
+            log, "output of runs is sent later", "output of runs is sent again", DELAY_S
+        )
+        self._summaries = FailureLog(
+            log,
+            "summaries of runs are written later",
+            "summaries of runs are written again",
+            DELAY_S,
+        )
         self._dirty: dict[str, RunFiles] = {}
         self._ended: dict[str, tuple[RunFiles, float]] = {}
         self._wake = threading.Event()
@@ -78,7 +88,7 @@ class OutputUploader:
         while not self._stopping.is_set():
             self._wake.wait()
             self._wake.clear()
-            self._stopping.wait(DELAY_S)
+            self._stopping.wait(max(self._sends.pause_s, self._summaries.pause_s))
             self._pass()
             if self._ended or self._dirty:
                 self._wake.set()
@@ -94,16 +104,19 @@ class OutputUploader:
 
     def _send(self, written: Iterable[RunFiles]) -> None:
         with self._sending:
+            failure: DetentError | None = None
+            sent = False
             for files in written:
                 try:
                     self._send_all(files)
+                    sent = True
                 except DetentError as error:
-                    log.warning(
-                        "output of run %s cannot be sent now, and will be sent later: %s",
-                        files.run_id,
-                        error,
-                    )
+                    failure = error
                     self._dirty.setdefault(files.run_id, files)
+            if failure is not None:
+                self._sends.failed(failure)
+            elif sent:
+                self._sends.worked()
 
     def _send_all(self, files: RunFiles) -> None:
         outputs = self.store.outputs
@@ -131,8 +144,9 @@ class OutputUploader:
             with self.store.read() as view:
                 found = summaries.documents(view, list(waiting))
         except DetentError as error:
-            log.warning("summaries of runs cannot be written now: %s", error)
+            self._summaries.failed(error)
             return
+        self._summaries.worked()
         for run_id, (files, until_s) in waiting.items():
             if run_id in found:
                 summaries.write(files.directory(), found[run_id])

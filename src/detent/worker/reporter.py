@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 from detent import failpoints
 from detent.engine import CommandRequest, Engine, PendingResults
 from detent.errors import DetentError, Unavailable
+from detent.failure_log import FailureLog
 
 log = logging.getLogger("detent.worker")
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+FIRST_PAUSE_S = 0.05
 #: How long a stopping reporter posts reports again while the store is unavailable.
 STOP_S = 5.0
 
@@ -51,7 +52,12 @@ class Reporter:
         #: Called after the results of a batch were delivered: the worker holds fewer jobs.
         self.delivered = delivered
         self._queue: SimpleQueue[Report | CoroutineCommand | None] = SimpleQueue()
-        self._pause_s = FIRST_PAUSE_S
+        self._failures = FailureLog(
+            log,
+            "reports of runs are sent again",
+            "reports of runs are committed again",
+            FIRST_PAUSE_S,
+        )
         self._thread = threading.Thread(target=self._loop, name="detent-reporter", daemon=True)
 
     def start(self) -> None:
@@ -104,18 +110,24 @@ class Reporter:
     def _deliver(self, items: Sequence[Report | CoroutineCommand]) -> None:
         awaited: list[tuple[asyncio.Future[Result], Result]] = []
         again: list[Report] = []
+        failure: Unavailable | None = None
         for item in items:
             result = self._result(item.posted)
             if isinstance(item, CoroutineCommand):
                 awaited.append((item.awaited, result))
             elif isinstance(result, Unavailable):
                 again.append(item)
+                failure = result
             else:
                 self._call_done(item, result)
         for loop in {future.get_loop() for future, _ in awaited}:
             _resolve_in(loop, [each for each in awaited if each[0].get_loop() is loop])
         self.delivered()
-        self._post_again(again)
+        if failure is not None:
+            self._failures.failed(failure)
+            self._post_again(again)
+        elif items:
+            self._failures.worked()
 
     def _result(self, posted: PendingResults) -> Result:
         try:
@@ -137,12 +149,7 @@ class Reporter:
 
     def _post_again(self, reports: Sequence[Report]) -> None:
         """Post reports again that the store could not take, after a pause that grows."""
-        if not reports:
-            self._pause_s = FIRST_PAUSE_S
-            return
-        log.warning("the store is unavailable: %d reports are sent again", len(reports))
-        time.sleep(self._pause_s)
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        time.sleep(self._failures.pause_s)
         for report in reports:
             self._queue.put(report._replace(posted=self._post(report.ask)))
 

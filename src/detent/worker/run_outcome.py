@@ -68,7 +68,7 @@ def _class_of(error: BaseException) -> FailureClass:
 def shown(error: BaseException) -> str:
     """The error in one line: its type, its words, and where it was raised."""
     if isinstance(error, DetentError):
-        text = f"{error} {error.hint}"
+        text = error.text
     else:
         words = str(error)
         name = type(error).__name__

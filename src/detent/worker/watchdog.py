@@ -9,6 +9,7 @@ import time
 
 from detent.app.run_interface import Stop
 from detent.errors import DetentError
+from detent.failure_log import FailureLog
 from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import ActiveRun, HeldJob
 from detent.worker.executor import Executor, normalise
@@ -31,12 +32,19 @@ class Watchdog(PeriodicThread):
         self.executor = executor
         self._head = -1
         self._store_check_s = 0.0
+        self._failures = FailureLog(
+            log,
+            "the watchdog cannot read the store",
+            "the watchdog reads the store again",
+            STORE_CHECK_S,
+        )
 
     def _check(self) -> float:
         try:
             self.tick(time.monotonic())
         except DetentError as error:
-            log.warning("the watchdog cannot read the store, trying again: %s", error)
+            self._failures.failed(error)
+            self._store_check_s = time.monotonic() + self._failures.pause_s
         except Exception:
             log.exception("internal error of the watchdog")
         return TICK_S
@@ -115,8 +123,10 @@ class Watchdog(PeriodicThread):
         with self.executor.client.read() as view:
             head = view.head()
             if head == self._head:
+                self._failures.worked()
                 return
             jobs = {job.id: job for job, _ in view.jobs([held.grant.job_id for held in checked])}
+        self._failures.worked()
         # Jobs that were too young for this check are checked next time in any case.
         self._head = head if len(checked) == len(live) else -1
         for held in checked:

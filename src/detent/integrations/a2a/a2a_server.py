@@ -174,7 +174,7 @@ def _error(error: Exception) -> tuple[int, str]:
     if isinstance(error, Forbidden | Unauthorized):
         return INVALID_REQUEST, error.message
     if isinstance(error, Invalid | Refused):
-        return INVALID_PARAMS, f"{error.message} {error.hint or ''}".strip()
+        return INVALID_PARAMS, error.text
     if isinstance(error, DetentError):
         return INTERNAL_ERROR, error.message
     log.error("a request failed", exc_info=error)

@@ -96,7 +96,7 @@ class Messages:
                 self._channel(channel, seen)
             except ChannelRefused as error:
                 self._paused[channel.id] = seen.now + PAUSE_US
-                log.warning("slack: %s %s", error, error.hint)
+                log.warning("slack: %s", error.text)
                 fault = error
         self._forget_channels(seen.rows)
         if fault is not None or not self._paused:
@@ -135,7 +135,7 @@ class Messages:
         except SlackError as error:
             if isinstance(error, TokenRefused | ChannelRefused | RateLimited):
                 raise
-            log.warning("slack: the message about %s: %s %s", item.stream, error, error.hint)
+            log.warning("slack: the message about %s: %s", item.stream, error.text)
             known = row or {**_facts(item, seen), "ts": None}
             self._save({name: {**known, "mark": self._mark(item)}})
 
@@ -325,7 +325,7 @@ class SlackKeeper:
 
     def _pause(self, now: int, pause_us: int, error: DetentError) -> None:
         self._not_before = now + pause_us
-        log.warning("slack: %s %s", error, error.hint)
+        log.warning("slack: %s", error.text)
 
     def check_leader(self) -> None:
         if self.service.stopping.is_set() or self.election.acquire() is None:
