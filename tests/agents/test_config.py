@@ -211,6 +211,9 @@ def test_a_new_session_gets_what_went_before() -> None:
     past = Past("s-1", 0, moments[2:], moments, reviews=moments[2:])
     text = opening("Fix it.", past, resumed=False)
     assert text.startswith("Too slow.\n")
+    assert text.count("Too slow.") == 1
+    alone = Past(None, 0, moments[2:], moments[2:], reviews=moments[2:])
+    assert "in a session that is gone.\n\n" in opening("Fix it.", alone, resumed=False)
     assert text.index("Fix it.") < text.index("You asked: Which?") < text.index("no disk")
     assert opening("Fix it.", past, resumed=True).startswith("Too slow.\n")
     assert "Fix it." not in opening("Fix it.", past, resumed=True)
