@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from detent.redaction import resolve
 from detent.settings import Loaded
 
 #: How long a program may take to report its version.
-VERSION_WITHIN_S = 30.0
+VERSION_WITHIN_S = 5.0
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?(?:[-+.][0-9A-Za-z.]+)?")
 
 
@@ -32,6 +33,8 @@ class AgentStatus(NamedTuple):
     program: str
     path: str | None
     version: str | None
+    #: Why the program has reported no version.
+    version_error: str | None
     signed_in: bool | None
     credential: str | None
     intents: tuple[str, ...]
@@ -41,12 +44,16 @@ def agent_statuses(loaded: Loaded, *, versions: bool = True) -> list[AgentStatus
     """The configured agents and all presets with a program, by name."""
     tables = agents_from(loaded.tables)
     named = {each for each in PRESETS if "argv" in PRESETS[each]} | set(tables)
-    return [_status(each, tables, loaded, versions=versions) for each in sorted(named)]
+    found = [_status(each, tables, loaded) for each in sorted(named)]
+    paths = sorted({each.path for each in found if each.path is not None}) if versions else []
+    if not paths:
+        return found
+    with ThreadPoolExecutor(len(paths)) as threads:
+        reported = dict(zip(paths, threads.map(_version, paths), strict=True))
+    return [each if each.path is None else each._replace(**reported[each.path]) for each in found]
 
 
-def _status(
-    name: str, tables: Mapping[str, Mapping[str, Any]], loaded: Loaded, *, versions: bool
-) -> AgentStatus:
+def _status(name: str, tables: Mapping[str, Mapping[str, Any]], loaded: Loaded) -> AgentStatus:
     agent = agent_from(name, tables)
     preset = str(tables.get(name, {}).get("preset", name if name in PRESETS else "plain"))
     program = str(agent.argv[0])
@@ -61,7 +68,8 @@ def _status(
         preset,
         program,
         path,
-        _version(path) if versions and path is not None else None,
+        None,
+        None,
         None if known is None else credential is not None,
         credential,
         tuple(_rows(name, loaded)),
@@ -123,8 +131,8 @@ def _rows(name: str, loaded: Loaded) -> dict[str, Mapping[str, Any]]:
     return {intent: row for intent, row in found if row.get("agent") == name}
 
 
-def _version(path: str) -> str | None:
-    """What the program reports with `--version`; None if it reports nothing in time."""
+def _version(path: str) -> dict[str, str]:
+    """What the program reports with `--version`, or why it reports none."""
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -135,10 +143,14 @@ def _version(path: str) -> str | None:
             timeout=VERSION_WITHIN_S,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    except subprocess.TimeoutExpired:
+        return {"version_error": f"no answer within {VERSION_WITHIN_S:g} s"}
+    except OSError as error:
+        return {"version_error": f"not started: {error.strerror}"}
+    if done.returncode:
+        return {"version_error": f"exit code {done.returncode}"}
     found = VERSION.search(done.stdout)
-    return None if found is None or done.returncode else found[0]
+    return {"version_error": "no number in its output"} if found is None else {"version": found[0]}
 
 
 def how_to_sign_in(agent: AgentStatus, data_dir: Path) -> str:
