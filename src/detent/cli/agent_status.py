@@ -40,6 +40,13 @@ class AgentStatus(NamedTuple):
     intents: tuple[str, ...]
 
 
+class Version(NamedTuple):
+    """The version that a program reports, or why it reports none."""
+
+    number: str | None = None
+    problem: str | None = None
+
+
 def agent_statuses(loaded: Loaded, *, versions: bool = True) -> list[AgentStatus]:
     """The configured agents and all presets with a program, by name."""
     tables = agents_from(loaded.tables)
@@ -50,7 +57,14 @@ def agent_statuses(loaded: Loaded, *, versions: bool = True) -> list[AgentStatus
         return found
     with ThreadPoolExecutor(len(paths)) as threads:
         reported = dict(zip(paths, threads.map(_version, paths), strict=True))
-    return [each if each.path is None else each._replace(**reported[each.path]) for each in found]
+    return [_with_version(each, reported) for each in found]
+
+
+def _with_version(status: AgentStatus, reported: Mapping[str, Version]) -> AgentStatus:
+    if status.path is None:
+        return status
+    version = reported[status.path]
+    return status._replace(version=version.number, version_error=version.problem)
 
 
 def _status(name: str, tables: Mapping[str, Mapping[str, Any]], loaded: Loaded) -> AgentStatus:
@@ -131,7 +145,7 @@ def _rows(name: str, loaded: Loaded) -> dict[str, Mapping[str, Any]]:
     return {intent: row for intent, row in found if row.get("agent") == name}
 
 
-def _version(path: str) -> dict[str, str]:
+def _version(path: str) -> Version:
     """What the program reports with `--version`, or why it reports none."""
     try:
         done = subprocess.run(
@@ -144,13 +158,13 @@ def _version(path: str) -> dict[str, str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"version_error": f"no answer within {VERSION_WITHIN_S:g} s"}
+        return Version(problem=f"no answer within {VERSION_WITHIN_S:g} s")
     except OSError as error:
-        return {"version_error": f"not started: {error.strerror}"}
+        return Version(problem=f"not started: {error.strerror}")
     if done.returncode:
-        return {"version_error": f"exit code {done.returncode}"}
+        return Version(problem=f"exit code {done.returncode}")
     found = VERSION.search(done.stdout)
-    return {"version_error": "no number in its output"} if found is None else {"version": found[0]}
+    return Version(problem="no number in its output") if found is None else Version(found[0])
 
 
 def how_to_sign_in(agent: AgentStatus, data_dir: Path) -> str:
