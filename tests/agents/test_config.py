@@ -229,6 +229,17 @@ def test_a_very_long_prompt_is_given_as_a_file(s: Scene) -> None:
     assert Path(file).read_text().startswith("Fix this: {")
 
 
+def test_the_error_of_missing_tools_names_the_missing_gateway(s: Scene) -> None:
+    s.script([{"stderr": "required MCP servers failed to initialize: detent\n"}, {"exit": 1}])
+    s.intent(retry={"retries": 0})
+    s.submit()
+    with s.working():
+        s.rests("failed")
+    error = s.run()["error"]
+    assert "required MCP servers failed" in error
+    assert error.endswith("Start one (`detent up` or `detent serve`), then retry.")
+
+
 def test_the_environment_is_an_allowlist(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DETENT_STORE_URL", "postgresql://u:p@h/d")
     monkeypatch.setenv("SECRET_OF_OTHERS", "x")
