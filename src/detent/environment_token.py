@@ -1,20 +1,21 @@
-"""The token in DETENT_TOKEN. It belongs to the address in DETENT_URL and is sent to no other."""
+"""The token in DETENT_TOKEN. If DETENT_URL is set, the token belongs to that address alone."""
 
 from collections.abc import Mapping
 
 URL_VARIABLE, TOKEN_VARIABLE = "DETENT_URL", "DETENT_TOKEN"
-#: The address to which DETENT_TOKEN belongs if DETENT_URL is not set.
+#: The address that is used if neither the caller nor the environment names one.
 DEFAULT_URL = "http://127.0.0.1:5680"
 
 
 def url_from(environment: Mapping[str, str]) -> str:
-    """The address that the environment names."""
+    """The address that the environment names, else the default one."""
     return bare(environment.get(URL_VARIABLE, "")) or DEFAULT_URL
 
 
 def token_for(url: str, environment: Mapping[str, str]) -> str | None:
-    """The token of the environment, if it belongs to this address."""
-    if bare(url) != url_from(environment):
+    """The token of the environment, unless it belongs to another address."""
+    its_url = bare(environment.get(URL_VARIABLE, ""))
+    if its_url and its_url != bare(url):
         return None
     return environment.get(TOKEN_VARIABLE, "").strip() or None
 

@@ -211,6 +211,9 @@ def test_a_new_session_gets_what_went_before() -> None:
     past = Past("s-1", 0, moments[2:], moments, reviews=moments[2:])
     text = opening("Fix it.", past, resumed=False)
     assert text.startswith("Too slow.\n")
+    assert text.count("Too slow.") == 1
+    alone = Past(None, 0, moments[2:], moments[2:], reviews=moments[2:])
+    assert "in a session that is gone.\n\n" in opening("Fix it.", alone, resumed=False)
     assert text.index("Fix it.") < text.index("You asked: Which?") < text.index("no disk")
     assert opening("Fix it.", past, resumed=True).startswith("Too slow.\n")
     assert "Fix it." not in opening("Fix it.", past, resumed=True)
@@ -224,6 +227,17 @@ def test_a_very_long_prompt_is_given_as_a_file(s: Scene) -> None:
     [prompt] = s.prompts()
     file = prompt.removeprefix("Read the file ").removesuffix(" and do what it says.")
     assert Path(file).read_text().startswith("Fix this: {")
+
+
+def test_the_error_of_missing_tools_names_the_missing_gateway(s: Scene) -> None:
+    s.script([{"stderr": "required MCP servers failed to initialize: detent\n"}, {"exit": 1}])
+    s.intent(retry={"retries": 0})
+    s.submit()
+    with s.working():
+        s.rests("failed")
+    error = s.run()["error"]
+    assert "required MCP servers failed" in error
+    assert error.endswith("Start one (`detent up` or `detent serve`), then retry.")
 
 
 def test_the_environment_is_an_allowlist(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`detent agents`: programs, versions and credentials, never the secrets; the doctor uses it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from detent.cli import agent_status
 from tests import ports
 
 Run = Callable[..., Result]
@@ -61,6 +63,8 @@ def test_what_is_installed_and_signed_in(
     assert (careful["version"], careful["intents"]) == ("0.169.0", ["fix"])
     assert (careful["signed_in"], careful["credential"]) == (False, None)
     assert (found["gemini"]["version"], found["opencode"]["path"]) == (None, None)
+    assert found["gemini"]["version_error"] == "exit code 3"
+    assert claude["version_error"] is None
     assert (found["own"]["signed_in"], found["own"]["path"]) == (None, None)
 
     monkeypatch.setenv("OUR_KEY", SECRET)
@@ -71,8 +75,20 @@ def test_what_is_installed_and_signed_in(
     assert found["careful"]["credential"] == "CODEX_API_KEY"
     assert found["claude"]["credential"] == str(file)
     shown = run("agents").stdout
-    assert "careful   yes        0.169.0  yes" in shown
+    assert re.search(r"careful +yes +0\.169\.0 +yes", shown)
     assert SECRET not in shown + json.dumps(found)
+
+
+def test_programs_that_do_not_answer_are_asked_at_the_same_time(
+    run: Run, data: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits until the other has begun."""
+    monkeypatch.setattr(agent_status, "VERSION_WITHIN_S", 2.0)
+    for name, other in (("claude", "codex"), ("codex", "claude")):
+        met = f"touch {programs}/began-{name}; until [ -e {programs}/began-{other} ]; do :; done"
+        program(programs, name, f"{met}; touch {programs}/met-{name}; exec sleep 600")
+    assert "no answer within 2 s" in run("agents").stdout
+    assert sorted(each.name for each in programs.glob("met-*")) == ["met-claude", "met-codex"]
 
 
 def test_the_doctor_says_how_to_sign_in(

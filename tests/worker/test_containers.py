@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 
 from detent.app.app import App
 from detent.app.failures import JobFailed
+from detent.app.run_interface import Stop
 from detent.operations.context import Core
+from detent.worker.active_run import ActiveRun
 from detent.worker.runners import container
 from detent.worker.runners.container import Container, remove_orphans
 from tests.plugins.podman import BASE, ran
@@ -147,3 +150,37 @@ def test_containers_of_a_lost_worker_are_removed(
     assert remove_orphans(data) == ["lost-r1"]
     assert containers() == [own.name]
     own.remove()
+
+
+SLOW_PODMAN = """#!/bin/sh
+echo "$1" >> {log}
+if [ "$1" = create ]; then until [ -e {log}.go ]; do sleep 0.05; done; fi
+"""
+
+
+def test_a_run_that_is_cancelled_while_its_container_is_made_ends_after_this_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, program, stopped = tmp_path / "log", tmp_path / "podman", threading.Event()
+    program.write_text(SLOW_PODMAN.format(log=log))
+    program.chmod(0o755)
+    monkeypatch.setattr(container, "_podman", lambda: str(program))
+    stop = ActiveRun.stop
+
+    def noted(run: ActiveRun, why: Stop) -> None:
+        stop(run, why)
+        stopped.set()
+
+    monkeypatch.setattr(ActiveRun, "stop", noted)
+    app = App()
+    app.command("work", ["true"], image="any")
+    # Its worker removes containers of others when it starts, which is not tested here.
+    monkeypatch.setattr(container, "remove_orphans", lambda _: [])
+    with installation(tmp_path / "data") as core, working(core, app):
+        handle = app.submit("work")
+        until(lambda: log.exists() and "create" in log.read_text())
+        handle.cancel()
+        assert stopped.wait(DEADLINE_S)
+        Path(f"{log}.go").touch()
+        until(lambda: handle.state() == "cancelled")
+        until(lambda: log.read_text().split() == ["rm", "create", "rm"])

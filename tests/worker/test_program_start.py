@@ -1,5 +1,6 @@
 """Programs that a worker cannot start, and those that it finds in their directory."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,3 +69,40 @@ def test_a_program_that_the_set_up_makes_is_started(core: Core) -> None:
         handle = app.submit("work")
         handle.result(timeout=DEADLINE_S)
     assert output_of(core, f"{handle.job_id}-r1") == "made\n"
+
+
+def test_a_program_that_the_sandbox_hides_needs_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that a link elsewhere leads to; not one in a directory that is bound, or one that
+    is in another directory of the PATH too."""
+    data = tmp_path / "data"
+    programs = data / "programs"
+    programs.mkdir(parents=True)
+    (programs / "tool").write_text("#!/bin/sh\necho done\n")
+    (programs / "tool").chmod(0o755)
+    (here := tmp_path / "here").mkdir()
+    (here / "link").symlink_to(programs / "tool")
+    app = App()
+    app.command("hidden", [str(programs / "tool")], directory=str(here))
+    app.command("linked", ["./link"], directory=str(here))
+    (programs / "true").symlink_to(programs / "tool")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    app.command("twice", ["true"], directory=str(here))
+    with installation(data, worker_sandbox="bwrap") as core, working(core, app):
+        for name, shown in (("hidden", programs / "tool"), ("linked", here / "link")):
+            handle = app.submit(name)
+            with pytest.raises(JobFailed, match=r"worker\.sandbox_writable; then retry") as failed:
+                handle.result(timeout=DEADLINE_S)
+            assert f"the sandbox hides the program {shown}:" in str(failed.value)
+            assert failed.value.error_class == "needs_user"
+        app.submit("twice").result(timeout=DEADLINE_S)
+    bound = (str(programs),)
+    with (
+        installation(
+            tmp_path / "more", worker_sandbox="bwrap", worker_sandbox_writable=bound
+        ) as core,
+        working(core, app),
+    ):
+        for name in ("hidden", "linked"):
+            app.submit(name).result(timeout=DEADLINE_S)

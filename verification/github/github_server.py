@@ -4,6 +4,7 @@ Schemas: githubkit-schemas 26.10.21, API version 2026-03-10. Requests are valida
 of their bodies, responses with those of their documents. Git is served by `git http-backend`.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -46,6 +47,8 @@ class GitHubServer(ForgeServer):
 
     tokens: dict[str, str] = field(default_factory=lambda: {"ghp_secret": "detent-bot"})
     repos: dict[str, RepoState] = field(default_factory=dict)
+    #: The requests that count for the rate limit.
+    counted: list[str] = field(default_factory=list)
 
     def add_repo(self, full_name: str) -> RepoState:
         """A repository without commits."""
@@ -70,11 +73,26 @@ class GitHubServer(ForgeServer):
                 login = self._login(headers)
                 given = json.loads(body) if body else {}
                 request = Request(dict(parse_qsl(split.query)), given, login)
-                return self._routed(method, path, request)
+                reply = self._routed(method, path, request)
+                return self._conditional(method, f"{login} {target}", headers, reply)
             except Refusal as refusal:
                 errors = [dict(each) for each in refusal.errors]
                 reported = {"message": refusal.message, "documentation_url": "", "errors": errors}
                 return Reply(refusal.status, reported)
+
+    def _conditional(
+        self, method: str, asked: str, headers: Mapping[str, str], reply: Reply
+    ) -> Reply:
+        """A reply with a tag of its document and account; 304 to a request that has this tag."""
+        if method != "GET" or reply.document is None:
+            self.counted.append(self.asked[-1])
+            return reply
+        content = f"{asked}\n{json.dumps(reply.document)}"
+        tag = f'W/"{hashlib.sha256(content.encode()).hexdigest()}"'
+        if headers.get("if-none-match") == tag:
+            return Reply(304, None, {"etag": tag}, b"")
+        self.counted.append(self.asked[-1])
+        return reply._replace(headers={**reply.headers, "etag": tag})
 
     def _login(self, headers: Mapping[str, str]) -> str:
         if not headers.get("user-agent"):

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from detent.redaction import resolve
 from detent.settings import Loaded
 
 #: How long a program may take to report its version.
-VERSION_WITHIN_S = 30.0
+VERSION_WITHIN_S = 5.0
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?(?:[-+.][0-9A-Za-z.]+)?")
 
 
@@ -32,21 +33,41 @@ class AgentStatus(NamedTuple):
     program: str
     path: str | None
     version: str | None
+    #: Why the program has reported no version.
+    version_error: str | None
     signed_in: bool | None
     credential: str | None
     intents: tuple[str, ...]
+
+
+class Version(NamedTuple):
+    """The version that a program reports, or why it reports none."""
+
+    number: str | None = None
+    problem: str | None = None
 
 
 def agent_statuses(loaded: Loaded, *, versions: bool = True) -> list[AgentStatus]:
     """The configured agents and all presets with a program, by name."""
     tables = agents_from(loaded.tables)
     named = {each for each in PRESETS if "argv" in PRESETS[each]} | set(tables)
-    return [_status(each, tables, loaded, versions=versions) for each in sorted(named)]
+    found = [_status(each, tables, loaded) for each in sorted(named)]
+    paths = sorted({each.path for each in found if each.path is not None}) if versions else []
+    if not paths:
+        return found
+    with ThreadPoolExecutor(len(paths)) as threads:
+        reported = dict(zip(paths, threads.map(_version, paths), strict=True))
+    return [_with_version(each, reported) for each in found]
 
 
-def _status(
-    name: str, tables: Mapping[str, Mapping[str, Any]], loaded: Loaded, *, versions: bool
-) -> AgentStatus:
+def _with_version(status: AgentStatus, reported: Mapping[str, Version]) -> AgentStatus:
+    if status.path is None:
+        return status
+    version = reported[status.path]
+    return status._replace(version=version.number, version_error=version.problem)
+
+
+def _status(name: str, tables: Mapping[str, Mapping[str, Any]], loaded: Loaded) -> AgentStatus:
     agent = agent_from(name, tables)
     preset = str(tables.get(name, {}).get("preset", name if name in PRESETS else "plain"))
     program = str(agent.argv[0])
@@ -61,7 +82,8 @@ def _status(
         preset,
         program,
         path,
-        _version(path) if versions and path is not None else None,
+        None,
+        None,
         None if known is None else credential is not None,
         credential,
         tuple(_rows(name, loaded)),
@@ -123,8 +145,8 @@ def _rows(name: str, loaded: Loaded) -> dict[str, Mapping[str, Any]]:
     return {intent: row for intent, row in found if row.get("agent") == name}
 
 
-def _version(path: str) -> str | None:
-    """What the program reports with `--version`; None if it reports nothing in time."""
+def _version(path: str) -> Version:
+    """What the program reports with `--version`, or why it reports none."""
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -135,10 +157,14 @@ def _version(path: str) -> str | None:
             timeout=VERSION_WITHIN_S,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    except subprocess.TimeoutExpired:
+        return Version(problem=f"no answer within {VERSION_WITHIN_S:g} s")
+    except OSError as error:
+        return Version(problem=f"not started: {error.strerror}")
+    if done.returncode:
+        return Version(problem=f"exit code {done.returncode}")
     found = VERSION.search(done.stdout)
-    return None if found is None or done.returncode else found[0]
+    return Version(problem="no number in its output") if found is None else Version(found[0])
 
 
 def how_to_sign_in(agent: AgentStatus, data_dir: Path) -> str:

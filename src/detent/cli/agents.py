@@ -25,7 +25,7 @@ def agents(as_json: bool) -> None:
         (
             each.name,
             _mark(each.path is not None),
-            each.version or "-",
+            each.version or each.version_error or "-",
             _mark(each.signed_in),
             each.credential or "-",
             ", ".join(each.intents) or "-",

@@ -11,7 +11,7 @@ from detent.cli import contexts_file, output
 from detent.cli.contexts_file import LOCAL, Context, Contexts
 from detent.cli.target import Target, check_url, given_token
 from detent.cli.target_options import given_options
-from detent.environment_token import TOKEN_VARIABLE, URL_VARIABLE
+from detent.environment_token import TOKEN_VARIABLE
 from detent.errors import Forbidden, Invalid
 
 HIDDEN = "(hidden)"
@@ -35,9 +35,8 @@ def context() -> None:
 def add(name: str, ca_file: str | None, use_it: bool, unchecked: bool, as_json: bool) -> None:
     """Add the context NAME for the gateway at --url, or replace it.
 
-    The token is that of --token, or DETENT_TOKEN if DETENT_URL is the same address, else the first
-    line of standard input; on a terminal you are asked for it. The gateway is asked who the token
-    belongs to.
+    The token is that of --token or DETENT_TOKEN, else the first line of standard input; on a
+    terminal you are asked for it. The gateway is asked who the token belongs to.
     """
     contexts_file.check_name(name)
     url = given_options().url
@@ -132,9 +131,8 @@ def ask_token(url: str) -> str:
         raise Invalid(
             f"There is no token for {url}.",
             field="token",
-            hint=f"Write it to standard input, give --token, or set {TOKEN_VARIABLE} with "
-            f"this address in {URL_VARIABLE}. `detent tokens create` creates a token on "
-            "the gateway's machine.",
+            hint=f"Write it to standard input, give --token, or set {TOKEN_VARIABLE}. "
+            "`detent tokens create` creates a token on the gateway's machine.",
         )
     return found.strip()
 

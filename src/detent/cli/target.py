@@ -95,7 +95,7 @@ def given_token(url: str) -> str | None:
 
 
 def _token(given: TargetOptions, environment: Mapping[str, str], url: str) -> str | None:
-    """The token of an option; else that of the environment, if it belongs to this URL."""
+    """The token of an option; else that of the environment, unless it belongs to another URL."""
     return token_for(url, environment) if given.token is None else given.token
 
 
@@ -111,8 +111,8 @@ def _at(url: str, origin: str, token: str | None, read: Any) -> Target:
     raise Misconfigured(
         f"There is no token for {url}, which {origin} names.",
         setting=TOKEN_VARIABLE,
-        hint=f"Sign in with `detent login {url}`, or give --token, or set {TOKEN_VARIABLE} "
-        f"with this address in {URL_VARIABLE}; `detent tokens create` creates a token.",
+        hint=f"Sign in with `detent login {url}`, or give --token, or set {TOKEN_VARIABLE}; "
+        "`detent tokens create` creates a token.",
     )
 
 

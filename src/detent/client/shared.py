@@ -36,7 +36,7 @@ Json = dict[str, Any]
 class Address:
     """The URL and the token of the gateway: as given, else from the environment.
 
-    The token of the environment is used only for the address of the environment.
+    If the environment names an address, its token is used for that address only.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class Client:
     """Calls the operations of a gateway over HTTP. It does not import handlers.
 
     `url` is DETENT_URL of the environment, or `http://127.0.0.1:5680`, by default; `token` is
-    DETENT_TOKEN if `url` is not given or is the address in DETENT_URL. A request that failed
+    DETENT_TOKEN, which is not sent to another address than DETENT_URL. A request that failed
     without effect is sent again, up to `retries` times.
     `ca_file` has the certificates that the gateway's is checked with, if the system's are not used.
 

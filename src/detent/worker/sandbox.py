@@ -165,6 +165,27 @@ def confined(
     ]
 
 
+def hides(path: Path, settings: Settings, visible: Sequence[Path]) -> bool:
+    """Whether the sandbox hides a file of the machine, or the one that a link leads to.
+
+    `visible` are the paths that are bound for the program, besides those of the settings.
+    """
+    if chosen(settings) is Sandbox.NONE:
+        return False
+    of_settings = (Path(each).expanduser() for each in settings.worker_sandbox_writable)
+    bound = {way for each in (*OWN, *of_settings, *visible) for way in _ways(each)}
+    empty = (*map(Path, EMPTY), settings.data_dir.absolute())
+    return any(
+        any(way.is_relative_to(each) for each in empty)
+        and not any(way.is_relative_to(each) for each in bound)
+        for way in _ways(path)
+    )
+
+
+def _ways(path: Path) -> set[Path]:
+    return {path.absolute(), path.resolve()}
+
+
 def _empty(memory_mb: int | None, paths: Sequence[str]) -> list[str]:
     """Empty directories in memory, each of which holds at most this much."""
     size = () if memory_mb is None else ("--size", str(memory_mb * MB))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detent.errors import Refused
+from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from tests.kernel.stories.world import Story, running
 
@@ -44,6 +44,17 @@ def test_an_answer_must_be_one_of_the_options() -> None:
     refusal = s.refused(c.AnswerTask("T", "up"))
     assert isinstance(refusal, Refused)
     assert (refusal.code, refusal.legal) == ("not_an_option", ("left", "right"))
+
+
+@pytest.mark.parametrize("detail", [{"text": "Why?"}, {**ASKED, "other": True}])
+def test_an_answer_has_text(detail: dict[str, object]) -> None:
+    s = running("review")
+    s.suspend("question", detail=detail)
+    for blank in ("", " \n"):
+        with pytest.raises(Invalid, match="no text"):
+            s.do(c.AnswerTask("T", blank))
+    s.do(c.AnswerTask("T", "because"))
+    assert s.answer == "answered"
 
 
 def test_an_answer_to_no_question_is_refused() -> None:

@@ -4,6 +4,7 @@ Responses are parsed with githubkit's models of GitHub's published schemas. The 
 and slow to import, so this module is imported by the process that uses it, when it uses it.
 """
 
+import itertools
 import logging
 import re
 from collections.abc import Iterable, Iterator
@@ -36,6 +37,7 @@ from detent.integrations.forges.forge import (
     Review,
     Status,
 )
+from detent.integrations.forges.github_responses import KeptResponses
 
 #: The library logs every request.
 logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -78,13 +80,14 @@ class GitHubForge:
             base_url=url,
             user_agent="detent",
             timeout=TIMEOUT_S,
-            http_cache=False,
+            http_cache=False,  # keeps all responses; `KeptResponses` is bounded
             auto_retry=False,  # the service decides when it tries again
         )
         # Keeps connections open. githubkit remembers them for the thread that has made this object.
         self._connections = ExitStack()
         self._connections.enter_context(self._github)
         self._account: str | None = None
+        self._kept = KeptResponses()
 
     def close(self) -> None:
         self._connections.close()
@@ -98,7 +101,7 @@ class GitHubForge:
         return self._account
 
     def issues(self, repo: str, since: str | None) -> Iterable[Issue]:
-        options = {} if since is None else {"since": datetime.fromisoformat(since)}
+        options: dict[str, Any] = {} if since is None else {"since": datetime.fromisoformat(since)}
         found: list[models.Issue] = self._all(
             self._github.rest.issues.list_for_repo,
             *_place(repo),
@@ -111,7 +114,7 @@ class GitHubForge:
     def issue(self, repo: str, number: int) -> Issue | None:
         try:
             with _errors():
-                found = self._github.rest.issues.get(*_place(repo), number).parsed_data
+                found = self._get(self._github.rest.issues.get, *_place(repo), number)
         except ForgeRefused as error:
             if error.http_status in (404, 410):
                 return None
@@ -137,12 +140,11 @@ class GitHubForge:
         owner, name = _place(repo)
         pulls = self._github.rest.pulls
         with _errors():
-            listed: list[models.PullRequestSimple] = pulls.list(
-                owner, name, state="all", head=f"{owner}:{branch}", sort="created", direction="desc"
-            ).parsed_data
+            given = {"state": "all", "sort": "created", "direction": "desc"}
+            listed = self._get(pulls.list, owner, name, head=f"{owner}:{branch}", **given)
             if not listed:
                 return None
-            found = pulls.get(owner, name, listed[0].number).parsed_data
+            found: models.PullRequest = self._get(pulls.get, owner, name, listed[0].number)
         seen = PullRequest(
             repo,
             found.number,
@@ -166,8 +168,9 @@ class GitHubForge:
     def branch_head(self, repo: str, branch: str) -> str | None:
         try:
             with _errors():
-                found = self._github.rest.git.get_ref(*_place(repo), f"heads/{branch}")
-                return found.parsed_data.object_.sha
+                get_ref = self._github.rest.git.get_ref
+                sha: str = self._get(get_ref, *_place(repo), f"heads/{branch}").object_.sha
+                return sha
         except ForgeRefused as error:
             if error.http_status == 404:
                 return None
@@ -247,7 +250,7 @@ class GitHubForge:
             self._github.rest.checks.list_for_ref,
             *_place(repo),
             commit,
-            among=lambda response: response.parsed_data.check_runs,
+            among="check_runs",
             filter_="latest",
         )
         found = [self._check(repo, each) for each in runs]
@@ -289,7 +292,7 @@ class GitHubForge:
             self._github.rest.repos.get_combined_status_for_ref,
             *_place(repo),
             commit,
-            among=lambda response: response.parsed_data.statuses,
+            among="statuses",
         )
         return found
 
@@ -309,16 +312,31 @@ class GitHubForge:
                 context=STATUS_NAME,
             )
 
-    def _all(self, request: Any, *place: object, among: Any = None, **options: object) -> Any:
-        """All pages of a list; `among` finds the list in a response that is an object.
+    def _get(self, request: Any, *place: object, **options: object) -> Any:
+        """The data of a response.
 
-        The type of the list is not known here: the classes of githubkit have a method `list`, which
-        hides the type in the signatures of the others.
+        Its type is not known here: the classes of githubkit have a method `list`, which hides the
+        type in the signatures of the others.
         """
+        return self._kept.get(request, *place, **options).parsed_data
+
+    def _all(self, request: Any, *place: object, among: str = "", **options: object) -> Any:
+        """All pages of a list; `among` is its field in a response that is an object.
+
+        A full page can have a next one without a link to it: the link may have appeared since the
+        page itself has changed.
+        """
+        found: list[Any] = []
         with _errors():
-            return list(
-                self._github.rest.paginate(request, among, *place, per_page=PAGE_SIZE, **options)
-            )
+            for page in itertools.count(1):
+                given = {"per_page": PAGE_SIZE, "page": page, **options}
+                response = self._kept.get(request, *place, **given)
+                data = response.parsed_data
+                read = getattr(data, among) if among else data
+                found += read
+                if len(read) < PAGE_SIZE and "next" not in response.raw_response.links:
+                    break
+        return found
 
 
 def _place(repo: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from detent.errors import Refused
+from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.acceptance import action_of
@@ -126,6 +126,8 @@ def _answer(draft: Draft, wait: Wait, answer: Any) -> str:
             code="not_an_option",
             legal=options,
         )
+    if isinstance(answer, str) and not answer.strip() and answer not in options:
+        raise Invalid("The answer has no text. Write one.", field="answer", given=answer)
     end_wait(draft, wait, "answered", answer)
     return "answered"
 

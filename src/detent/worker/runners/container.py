@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from detent.app.failures import Failure
@@ -37,14 +37,19 @@ UNKNOWN_IMAGE = "image not known"
 class Container:
     """The container of one run."""
 
-    def __init__(self, image: str, run_id: str, run_dir: Path) -> None:
+    def __init__(
+        self, image: str, run_id: str, run_dir: Path, check: Callable[[], object] = lambda: None
+    ) -> None:
         self.image, self.run_id, self.run_dir = image, run_id, run_dir
+        #: Called before each command that prepares it: raises if the run must end.
+        self._check = check
         self.name = f"detent-{re.sub(r'[^A-Za-z0-9_.-]', '-', run_id)}"
         #: Its first process, known when it is created.
         self.pid = 0
 
     def start_argv(self) -> list[str]:
         """The argv that starts the container and passes on its output, signals and exit code."""
+        self._check()
         return [_podman(), "start", "--attach", self.name]
 
     def create(
@@ -56,12 +61,14 @@ class Container:
         options: Sequence[str],
     ) -> None:
         """Create it with its namespaces and mounts; the program does not run yet."""
+        self._check()
         self.remove()  # left by an earlier program of the run
         inside = {name: text for name, text in environment.items() if name not in OF_MACHINE}
         # By name, so that no value is on a command line. The mark of the run's processes is no
         # secret, and podman's own processes must not have it: they clean up after the container.
         named = [f"--env={name}" for name in inside if name != MARK]
         own = {DATA: self.run_dir.parent.parent, RUN: self.run_id, WORKER: _worker_label()}
+        self._check()
         _run(
             [
                 *("create", f"--name={self.name}", "--pull=never"),
@@ -72,12 +79,15 @@ class Container:
             ],
             {name: text for name, text in inside.items() if name != MARK},
         )
+        self._check()
         # Its monitor writes the file `oom` to its working directory if the memory is exhausted.
         _run(["init", self.name], directory=self.run_dir)
+        self._check()
         self.pid = int(_run(["inspect", "--format={{.State.Pid}}", self.name]))
 
     def open_network(self, proxy: NetworkProxy, port: int) -> None:
         """Make the listeners of the proxy on the loopback of the container."""
+        self._check()
         control = proxy.control.fileno()
         entry = {"join": self.pid, "control": control, "port": port, "ports": proxy.ports}
         done = subprocess.run(

@@ -213,9 +213,9 @@ def _followed(
     records.write(group)
     try:
         failpoints.hit("spawn.before")
-        if not also_stopped:
-            run.require_lease()
-        with started(spec, run) as program:
+        check: Callable[[], object] = (lambda: None) if also_stopped else run.require_lease
+        check()
+        with started(spec, run, check) as program:
             try:
                 failpoints.hit("spawn.after")
                 group.leads(program.process.pid)

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,12 +88,21 @@ class Program:
 
 
 @contextmanager
-def started(spec: ProgramSpec, run: ActiveRun) -> Iterator[Program]:
-    """Start the program; at the end it is waited for, and its network is closed."""
+def started(
+    spec: ProgramSpec, run: ActiveRun, check: Callable[[], object] = lambda: None
+) -> Iterator[Program]:
+    """Start the program; at the end it is waited for, and its network is closed.
+
+    `check` raises if the run must end: preparing a container can take long.
+    """
     settings = run.intent.app.installation().settings
     limits = spec.options.limits.over(settings)
     image = spec.options.image
-    way = _in_sandbox(spec, run, limits) if image is None else _in_image(image, spec, run, limits)
+    if image is None:
+        way = _in_sandbox(spec, run, limits)
+    else:
+        container = Container(image, run.run_id, run.files.path, check)
+        way = _in_image(container, spec, run, limits)
     with way as program:
         yield program
 
@@ -101,8 +110,15 @@ def started(spec: ProgramSpec, run: ActiveRun) -> Iterator[Program]:
 @contextmanager
 def _in_sandbox(spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits) -> Iterator[Program]:
     """Start the program in the configured sandbox, which may be none."""
-    _require_program(spec, run.intent.name)
     settings = run.intent.app.installation().settings
+    paths = _program_paths(spec, run.intent.name)
+    visible = [run.files.path, spec.directory, *spec.writable, *_caches(spec)]
+    if all(sandbox.hides(each, settings, visible) for each in paths):
+        raise NeedsUser(
+            f"the sandbox hides the program {paths[0]}: /tmp, /run and the data directory of "
+            "detent are empty in it. Install the program elsewhere, or add its directory to "
+            "worker.sandbox_writable; then retry."
+        )
     sandboxed = sandbox.chosen(settings) is not sandbox.Sandbox.NONE
     entry: dict[str, Any] = {}
     if own := rlimits(limits, own_users=sandboxed):
@@ -134,8 +150,11 @@ def _in_sandbox(spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits) -> Ite
         yield Program(process, proxy, watch, ProgramPriority(process.pid, settings.worker_nice))
 
 
-def _require_program(spec: ProgramSpec, intent: str) -> None:
-    """Fail if the program or its directory is not on this worker, so that a person corrects it."""
+def _program_paths(spec: ProgramSpec, intent: str) -> list[Path]:
+    """Where the program is, in the order of the PATH.
+
+    Fails if it or its directory is not on this worker, so that a person corrects it.
+    """
     if not spec.directory.is_dir():
         raise NeedsUser(
             f"the directory {spec.directory} does not exist on this worker. Make it, or correct "
@@ -144,10 +163,12 @@ def _require_program(spec: ProgramSpec, intent: str) -> None:
     program = spec.argv[0]
     path = spec.directory / program
     if os.sep not in program:
-        missing = shutil.which(program, path=spec.environment.get("PATH", os.defpath)) is None
+        searched = spec.environment.get("PATH", os.defpath).split(os.pathsep)
+        ways = (shutil.which(program, path=place or os.curdir) for place in searched)
+        found = [Path(each) for each in ways if each is not None]
     else:
-        missing = not path.exists()
-    if missing:
+        found = [path] if path.exists() else []
+    if not found:
         raise NeedsUser(
             f"there is no program {program!r} on this worker. Install it, or correct the command "
             f"of intent {intent}; then retry."
@@ -157,6 +178,7 @@ def _require_program(spec: ProgramSpec, intent: str) -> None:
             f"{program!r} is not an executable file. Make it executable (chmod +x), or start it by "
             f'its interpreter, for example ["sh", "{program}"]; then retry.'
         )
+    return found
 
 
 def _cgroup(run: ActiveRun, limits: ProgramLimits) -> RunCgroup | None:
@@ -171,12 +193,11 @@ def _cgroup(run: ActiveRun, limits: ProgramLimits) -> RunCgroup | None:
 
 @contextmanager
 def _in_image(
-    image: str, spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits
+    container: Container, spec: ProgramSpec, run: ActiveRun, limits: ProgramLimits
 ) -> Iterator[Program]:
     """Start the program in a container, which is removed at the end."""
     settings, run_dir = run.intent.app.installation().settings, run.files.path
     closed = sandbox.network(settings) is sandbox.Network.CLOSED
-    container = Container(image, run.run_id, run_dir)
     with ExitStack() as stack:
         proxy = stack.enter_context(_proxy(spec, run, settings)) if closed else None
         port = 0 if proxy is None else proxy_port(proxy.ports)

@@ -60,6 +60,11 @@ T = TypeVar("T")
 OVERLOADED = "529"
 KEEP, GO_ON = "keep", "go on"
 MAX_RESULT = 200_000
+#: Added to a failure of an agent's MCP client.
+NO_GATEWAY = (
+    " No gateway of this data directory was running when the agent started, so it had no "
+    "DETENT_URL and no tools of detent. Start one (`detent up` or `detent serve`), then retry."
+)
 
 
 class AgentRunner:
@@ -265,7 +270,10 @@ class AgentRun:
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)
-        failed = run_outcome.Failed(kind, end.text, end.exit_code, self._reset_at(end))
+        text = end.text
+        if self.setting.lacks_gateway and "mcp" in text.casefold():
+            text = f"{text[: run_outcome.LONGEST_ERROR - len(NO_GATEWAY)]}{NO_GATEWAY}"
+        failed = run_outcome.Failed(kind, text, end.exit_code, self._reset_at(end))
         return run_outcome.failed(self.grant, self.run_id, failed)
 
     def _reset_at(self, end: End) -> int | None:

@@ -70,6 +70,8 @@ class Setting:
         self.owner = workspace_owner(run.held.job)
         self.provider = provider_of(run, self.core)
         self._git_dirs: dict[Path, Path] = {}
+        #: Whether the agent got no URL of a gateway, because none was running.
+        self.lacks_gateway = False
         self.chooses_sessions = any(
             "{session_id}" in (each if isinstance(each, tuple) else (each,)) for each in agent.argv
         )
@@ -238,6 +240,7 @@ class Setting:
     def _run_endpoint(self) -> dict[str, str]:
         """The URL of the gateway and a token for this run; empty if either is missing."""
         url = _announced(self.data_dir)
+        self.lacks_gateway = url is None
         if self._token is None or url is None:
             return {}
         issue = partial(self._token, self.core, self.run.held.grant, self.run.run_id)

@@ -36,16 +36,17 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 def _review(past: Past, *, resumed: bool) -> list[str]:
     """The reviewer's comment, then all open comments on lines if the session lacks one of them."""
-    rejections = [each for each in past.reviews if each.kind == "rejection"]
-    shown = [described(each) for each in rejections[-1:] if not _says_nothing(each, past)]
+    rejection = _rejection(past)
+    shown = [] if rejection is None else [described(rejection)]
     if past.reviews or not resumed:
         shown.append(review_message(past.comments))
     return list(filter(None, shown))
 
 
-def _says_nothing(rejection: Moment, past: Past) -> bool:
-    """Whether the work was rejected without a comment, and comments on lines say what is wrong."""
-    return not rejection.text and bool(past.comments)
+def _rejection(past: Past) -> Moment | None:
+    """The last rejection; none if it has no comment, and comments on lines say what is wrong."""
+    rejections = [each for each in past.reviews if each.kind == "rejection"]
+    return next((each for each in rejections[-1:] if each.text or not past.comments), None)
 
 
 def with_criteria(prompt: str, criteria: Sequence[str]) -> str:
@@ -55,12 +56,13 @@ def with_criteria(prompt: str, criteria: Sequence[str]) -> str:
 
 
 def _history(past: Past) -> list[str]:
-    """A summary of the history, for an agent in a new session."""
-    lines = [described(each) for each in past.moments[-MAX_MOMENTS:]]
-    if not lines:
+    """A summary of the history, for an agent in a new session that has read `_review`."""
+    if not past.moments:
         return []
-    shown = "\n".join(f"- {line}" for line in lines if line)
-    return [f"You have worked on this before, in a session that is gone. What happened:\n{shown}"]
+    known, first = "You have worked on this before, in a session that is gone.", _rejection(past)
+    shown = [described(each) for each in past.moments[-MAX_MOMENTS:] if each is not first]
+    lines = [f"- {line}" for line in shown if line]
+    return ["\n".join([f"{known} What happened:", *lines]) if lines else known]
 
 
 def described(moment: Moment) -> str:
