@@ -206,6 +206,10 @@ INPUTS: Mapping[str, Input] = {
     "mine": Input("Only tasks that are assigned to the caller", True),
     "unassigned": Input("Only items that are assigned to no person", True),
     "snoozed": Input("Only tasks that the caller has snoozed", True),
+    "item": _name(
+        "Only the item of the task with this id, or the questions of the job with this id",
+        "019a8b7cz4f8h2m5n9q1r3t6vw",
+    ),
     "active": Input("Only tasks that have not ended", True),
     "search": Input(
         "Only rows with this text in the id, the name, the error or the title of the task",
