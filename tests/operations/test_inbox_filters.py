@@ -187,6 +187,15 @@ def test_a_bad_person_is_refused_and_stores_nothing(person: str) -> None:
     assert client.head() == head
 
 
+def test_the_name_of_a_person_is_checked() -> None:
+    client = OperationsClient()
+    made = reviewed(client)
+    with pytest.raises(Invalid, match="person must be a name of letters, digits"):
+        client.call("assign_task", task_id=made, person="Ada Lovelace")
+    with pytest.raises(Invalid, match="assigned_to must be a name of letters, digits"):
+        client.call("inbox", assigned_to="Ada Lovelace")
+
+
 def test_an_assignment_cannot_be_set_as_an_option() -> None:
     client = OperationsClient()
     with pytest.raises(Invalid):

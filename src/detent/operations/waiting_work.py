@@ -19,6 +19,7 @@ from detent.operations.cursor_pages import MAX_ROWS, of_project
 from detent.operations.refused_intake import refused_rows
 from detent.operations.registry import Caller
 from detent.operations.snoozes import snoozes_of
+from detent.operations.tokens import check_person
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 
@@ -98,6 +99,8 @@ def person_from(
             field="assigned_to",
             allowed=("assigned_to", "mine", "unassigned"),
         )
+    if assigned_to is not None:
+        check_person(assigned_to, "assigned_to")
     return caller.name if mine else assigned_to
 
 
