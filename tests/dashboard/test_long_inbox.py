@@ -31,7 +31,7 @@ def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def last_item(detent: Scene) -> str:
     """An item that waits and that the list does not have."""
     listed = {each["id"] for each in detent.get("/api/inbox")["items"]}
-    newest = detent.get("/api/tasks?limit=1000&sort=-created_at")["items"]
+    newest = detent.get("/api/tasks?state=ready&limit=1000&sort=-created_at")["items"]
     return next(str(each["id"]) for each in newest if each["id"] not in listed)
 
 
@@ -46,6 +46,18 @@ def test_the_address_of_an_item_beyond_the_list_opens_it(page: Page, detent: Sce
     detent.last_event(task_id, "task_accepted")
     expect(page).not_to_have_url(re.compile(task_id))
     expect(page.locator(".matter")).to_be_visible()
+
+
+def test_the_count_is_that_of_all_items(page: Page, detent: Scene) -> None:
+    snoozed = last_item(detent)
+    detent.post(f"/api/tasks/{snoozed}/snooze", {"until": "1h"})
+    count = f"{detent.get('/api/inbox')['count']:,}"
+    assert f"{count.replace(',', '')} waiting. 1 snoozed" in detent.run("inbox", "--list").stdout
+    page.goto(detent.url)
+    expect(page.get_by_text(f"{count} items waiting, the 1,000 most urgent")).to_be_visible()
+    expect(page.locator("nav .count")).to_have_text(f"{count} waiting")
+    expect(page).to_have_title(f"({count}) Inbox · detent")
+    expect(page.locator(".all-items")).to_have_text(f"All {count} items")
 
 
 def test_a_key_opens_the_next_of_a_thousand_items_soon(page: Page, detent: Scene) -> None:

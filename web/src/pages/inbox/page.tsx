@@ -80,7 +80,7 @@ function Matters({ waiting, id }: Props) {
       {open || isItem ? (
         <div className="inbox" data-item={isItem}>
           <Link className="all-items" to={`/${location.search}`}>
-            All {plural(items.length, "item")}
+            All {plural(waiting.count, "item")}
           </Link>
           <ItemList groups={groups} openId={open?.id} chosen={chosen} onChoose={choose} />
           {open ? (
