@@ -82,7 +82,7 @@ function useNear(element: React.RefObject<HTMLElement | null>): boolean {
   useEffect(() => {
     const watch = new IntersectionObserver(
       (entries) => {
-        // A busy page gets several at once: that it was far away, and that it is near now.
+        // A busy page gets several together: that it was far away, and that it is near now.
         if (!entries.some((each) => each.isIntersecting)) return;
         setNear(true);
         watch.disconnect();
