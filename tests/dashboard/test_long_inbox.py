@@ -13,7 +13,7 @@ from tests.e2e.installation import wait_until
 
 LISTED = 1_000
 BEYOND = 5
-#: Processor time of a key that opens the next item: 22 ms, and 48 ms if all entries are drawn again.
+#: Processor time of a key: 22 ms, or 48 ms if all entries are drawn again.
 MAX_KEY_MS = 35
 
 
