@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.dashboard.conftest import sign_in
 from tests.dashboard.scenes import Scene, scene
+from tests.dashboard.test_accessibility import SCHEMES, flaws, wear
 from tests.e2e.installation import wait_until
 from tests.ports import free_port
 
@@ -28,6 +29,18 @@ def detent(tmp_path: Path) -> Iterator[Scene]:
     made.kill()
 
 
+def flawless(page: Page) -> None:
+    """The rules of axe hold in both themes, and nothing is wider than a phone."""
+    for scheme in SCHEMES:
+        wear(page, scheme)
+        assert flaws(page) == []
+    wide = page.viewport_size
+    assert wide is not None
+    page.set_viewport_size({"width": 375, "height": 740})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+    page.set_viewport_size(wide)
+
+
 def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene) -> None:
     page = sign_in(stranger.new_page(), detent)
     page.get_by_role("link", name="Runs", exact=True).click()
@@ -37,6 +50,7 @@ def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene)
     port = detent.url.rpartition(":")[2]
     detent.kill()
     expect(page.get_by_role("alert")).to_contain_text("Connection lost.")
+    flawless(page)
     expect(page.get_by_text("Not live")).to_be_visible()
     detent.up("--port", port)
     task_id = detent.submit("ask", {"text": "Back?"}, "blocked", title="While you were offline")
@@ -62,6 +76,7 @@ def test_a_page_keeps_what_was_typed_while_the_gateway_does_not_answer(
     port = detent.url.rpartition(":")[2]
     detent.kill()
     expect(page.get_by_text("Not sent: Decided without a gateway")).to_be_visible()
+    flawless(page)
     expect(page.get_by_label("Comment (the next run gets it)")).to_have_value("Name the lease.")
     detent.up("--port", port)
     expect(page.get_by_text("Connected again.")).to_be_visible()

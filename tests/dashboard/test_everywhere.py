@@ -211,6 +211,9 @@ def test_a_bad_argument_is_reported_and_submits_nothing(page: Page, detent: Scen
     form.get_by_role("button", name="Create the task").click()
     alerts = form.get_by_role("alert")
     expect(alerts).to_have_text([re.compile("required"), re.compile("This is not JSON")])
+    for scheme in SCHEMES:
+        wear(page, scheme)
+        assert flaws(page) == []
     form.get_by_label("text").fill("hello")
     form.get_by_label("files").fill("[1]")  # JSON, but not what the handler takes
     form.get_by_role("button", name="Create the task").click()

@@ -183,6 +183,17 @@ def test_a_refused_assignment_of_many_is_reported(page: Page, detent: Scene) -> 
     expect(page.locator(".toast.bad")).to_contain_text("0 items. 1 refused: ")
 
 
+def test_a_refused_name_says_in_words_what_is_allowed(page: Page, detent: Scene) -> None:
+    open_item(page, detent, review(detent, "For a full name"))
+    page.get_by_role("button", name="Assign…").click()
+    page.get_by_role("dialog").get_by_label("Person").fill("Ada Lovelace")
+    page.get_by_role("dialog").get_by_role("button", name="Assign").click()
+    expect(page.locator(".toast.bad")).to_have_text(
+        "person must be a name of letters, digits and . _ : @ - without spaces, at most 100 "
+        "characters, not 'Ada Lovelace'."
+    )
+
+
 def test_many_are_rejected_with_one_comment(page: Page, detent: Scene) -> None:
     tasks = [review(detent, f"Weak {at}", project="weak") for at in range(2)]
     page.goto(f"{detent.url}/?project=weak")

@@ -85,7 +85,10 @@ def test_the_address_is_that_of_the_open_item(page: Page, detent: Scene) -> None
     expect(page).not_to_have_url(re.compile(first))
     expect(page).to_have_url(address_of_open_item(page, detent))
     page.goto(f"{detent.url}/inbox/{first}")  # a bookmark of what is settled
-    expect(page).not_to_have_url(re.compile(first))
+    expect(page.get_by_text("This item is not in the inbox (any more).")).to_be_visible()
+    expect(page.locator(".matter")).to_have_count(0)
+    page.keyboard.press("j")
+    expect(page.locator(".matter")).to_be_visible()
     expect(page).to_have_url(address_of_open_item(page, detent))
 
 

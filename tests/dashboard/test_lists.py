@@ -266,8 +266,10 @@ def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
 def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> None:
     detent.submit("change", {}, "ready")
     page.goto(f"{detent.url}/system")
-    verdict = detent.get("/api/health")["verdict"]
-    expect(page.locator(".verdict-word")).to_have_text(verdict)
+    health = detent.get("/api/health")
+    both = f"System {health['system']['verdict']}, your work {health['work']['verdict']}"
+    expect(page.locator(".verdict-word")).to_have_text(both)
+    expect(page.locator(".verdict-box")).to_contain_text(f"reports, is {health['verdict']}.")
     system = page.get_by_role("region", name="System", exact=True)
     expect(system.locator("dt")).to_have_text(
         ["gateway", "store", "keeper", "workers", "queue", "queue delay"]

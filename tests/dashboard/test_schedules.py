@@ -44,6 +44,21 @@ def test_create_edit_and_delete_a_schedule(page: Page, detent: Scene) -> None:
     assert detent.get("/api/schedules")["items"] == []
 
 
+def test_axe_finds_nothing_in_the_form(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_label("Task type").select_option("print")
+    form = page.get_by_role("form", name="Schedule")
+    form.get_by_label("Name").fill("without a text")
+    form.get_by_role("button", name="Save the schedule").click()
+    expect(form.get_by_role("alert").first).to_be_visible()
+    for scheme in SCHEMES:
+        wear(page, scheme)
+        assert flaws(page) == []
+    page.set_viewport_size({"width": 375, "height": 740})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+
+
 def test_a_new_schedule_replaces_no_other(page: Page, detent: Scene) -> None:
     def saved() -> dict[str, Any]:
         return {each["name"]: each for each in detent.get("/api/schedules")["items"]}

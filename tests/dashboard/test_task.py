@@ -44,7 +44,7 @@ def test_a_task_that_is_opened_from_another_one_is_live_too(page: Page, detent: 
     page.goto(f"{detent.url}/tasks/{parent}")
     page.get_by_role("link", name="fail", exact=True).click()
     head = page.locator(".task-head")
-    expect(head).to_contain_text("It is failed")
+    expect(head).to_contain_text("Its state is failed")
     task_id = page.url.rpartition("/")[2]
     assert task_id != parent
     # What was begun for the one task is not shown for the other, which is known by now.
@@ -62,7 +62,7 @@ def test_a_task_that_is_opened_from_another_one_is_live_too(page: Page, detent: 
     (detent.project / "subtask-mended").touch()
     detent.post(f"/api/tasks/{task_id}/retry", {})
     detent.last_event(task_id, "run_succeeded")
-    expect(head).not_to_contain_text("It is failed")
+    expect(head).not_to_contain_text("Its state is failed")
 
 
 def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> None:
@@ -211,6 +211,14 @@ def test_hostile_text_stays_text(page: Page, detent: Scene) -> None:
     expect(page.locator("#matter-title")).to_have_text(SHOWN)
     assert page.locator("img[src=x], main script").count() == 0
     assert messages == []
+
+
+def test_an_empty_result_is_called_so(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("print", {"text": ""}, "ready", title="Silent")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    expect(page.get_by_role("region", name="Outcome")).to_contain_text("An empty text.")
+    page.goto(f"{detent.url}/inbox/{task_id}")
+    expect(page.locator(".matter")).to_contain_text("An empty text.")
 
 
 def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:

@@ -98,13 +98,14 @@ def column(page: Page, number: int) -> Locator:
 
 def choose_by_key(page: Page, number: int) -> None:
     """Without a mouse: the number opens the confirmation, Enter confirms it."""
+    expect(page.get_by_role("list", name="Keys")).to_have_text("12 choose a variant")
     page.keyboard.press(str(number))
     dialog = page.get_by_role("dialog", name=f"Choose variant {number}?")
     expect(dialog).to_contain_text("1 other variant that still runs is cancelled")
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)  # closed, and the page knows it
     page.keyboard.press(str(number))
-    dialog.get_by_role("button", name=f"Choose variant {number}").focus()
+    expect(dialog.get_by_role("button", name=f"Choose variant {number}")).to_be_focused()
     page.keyboard.press("Enter")
 
 

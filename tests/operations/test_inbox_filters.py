@@ -50,14 +50,34 @@ def test_questions_of_jobs_are_in_the_same_order() -> None:
 def test_more_than_the_lists_have_is_counted() -> None:
     client = OperationsClient()
     for _ in range(1_003):
-        client.submit(options={"retry": {"max_attempts": 1}}, priority="P3")
+        last = client.submit(options={"retry": {"max_attempts": 1}}, priority="P3")
         client.fail()
     urgent = reviewed(client, priority="P0")
-    client.call("snooze_task", ADA, task_id=urgent, until="1h")
+    for each in (urgent, last):  # in the list of another person, and beyond its end
+        client.call("snooze_task", ADA, task_id=each, until="1h")
     found = client.call("inbox", ADA)
-    assert (found["count"], found["snoozed"]) == (1_003, 1)
+    assert (found["count"], found["snoozed"], len(found["items"])) == (1_002, 2, 1_000)
+    assert listed(client, snoozed=True) == [urgent, last]
+    theirs = client.call("inbox", GRACE, item=last)
+    assert [each["id"] for each in theirs["items"]] == [last], "it is beyond the end of the list"
     assert client.call("inbox", GRACE)["items"][0]["id"] == urgent
     assert client.call("inbox", GRACE)["count"] == 1_004
+
+
+def test_one_item_of_a_task_or_of_a_job() -> None:
+    client = OperationsClient()
+    one, other = (reviewed(client) for _ in range(2))
+    client.call("submit_job", intent="build")
+    client.suspend()
+    (question,) = client.call("inbox")["questions"]
+    found = client.call("inbox", item=one)
+    assert (found["count"], [each["id"] for each in found["items"]]) == (1, [one])
+    assert found["questions"] == []
+    found = client.call("inbox", item=question["job_id"])
+    assert (found["count"], found["questions"], found["items"]) == (1, [question], [])
+    client.call("snooze_task", task_id=other, until="1h")
+    assert client.call("inbox", item=other)["count"] == 0
+    assert client.call("inbox", item="no-such-task")["count"] == 0
 
 
 def test_a_filter_finds_what_is_behind_a_thousand_more_urgent_items() -> None:
@@ -165,6 +185,15 @@ def test_a_bad_person_is_refused_and_stores_nothing(person: str) -> None:
         client.call("assign_task", task_id=made, person=person)
     assert refused.value.details["field"] == "person"
     assert client.head() == head
+
+
+def test_the_name_of_a_person_is_checked() -> None:
+    client = OperationsClient()
+    made = reviewed(client)
+    with pytest.raises(Invalid, match="person must be a name of letters, digits"):
+        client.call("assign_task", task_id=made, person="Ada Lovelace")
+    with pytest.raises(Invalid, match="assigned_to must be a name of letters, digits"):
+        client.call("inbox", assigned_to="Ada Lovelace")
 
 
 def test_an_assignment_cannot_be_set_as_an_option() -> None:

@@ -21,14 +21,19 @@ test.each([
     { error_class: "network", error: "refused" },
     "An attempt failed and is retried (network): refused",
   ],
-  ["failed", { error_class: "error", error: "413" }, "It is failed: 413"],
-  ["timed_out", {}, "It is timed out."],
+  ["failed", { error_class: "error", error: "413" }, "Its state is failed: 413"],
+  ["timed_out", {}, "Its state is timed out."],
+  [
+    "timer",
+    { event: "task_cancelled" },
+    "If nothing else happens, the event task_cancelled is sent.",
+  ],
   ["wait:timer", { name: "night_window" }, "It sleeps: night window."],
   ["subtasks", { open: 1 }, "It waits for 1 subtask."],
   [
     "budget_exceeded",
     { error_class: "budget", error: "its costs exceed its budget", budget: 1, spent: 2 },
-    "It is budget exceeded (budget): its costs exceed its budget",
+    "Its state is budget exceeded (budget): its costs exceed its budget",
   ],
   ["queued", { ahead: 2 }, "It waits for a free worker, behind 2 jobs."],
   [

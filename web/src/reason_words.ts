@@ -39,7 +39,7 @@ const WORDS: Record<string, Words> = {
     ({ action, by }) =>
       `It was accepted by ${named(by)}; the action ${text(action)} is carried out.`,
   ],
-  timer: ["waiting", ({ event }) => `If nothing else happens, ${text(event)} is sent.`],
+  timer: ["waiting", ({ event }) => `If nothing else happens, the event ${named(event)} is sent.`],
   rounds_used: [
     "attention",
     ({ rounds, limit }) =>
@@ -98,7 +98,7 @@ const WORDS: Record<string, Words> = {
 export function sentence({ reason, detail }: Reason): string {
   const known = WORDS[reason];
   if (known) return known[1](detail as Detail);
-  return `It is ${words(plain(reason))}${failure(detail as Detail)}`;
+  return `Its state is ${words(plain(reason))}${failure(detail as Detail)}`;
 }
 
 export function urgencyOf({ reason }: Reason): Urgency {

@@ -37,10 +37,11 @@ def inbox(
     mine: bool = False,
     unassigned: bool = False,
     snoozed: bool = False,
+    item: str | None = None,
 ) -> schemas.Inbox:
     """List what waits for a person: the highest priority first, then the oldest."""
     person = person_from(caller, assigned_to, mine=mine, unassigned=unassigned)
-    wanted = WaitingFilter(project, intent, kinds_from(kind), person, unassigned, snoozed)
+    wanted = WaitingFilter(project, intent, kinds_from(kind), person, unassigned, snoozed, item)
     with core.store.read() as view:
         found = waiting_work(view, caller, wanted)
         return {

@@ -185,7 +185,7 @@ INPUTS: Mapping[str, Input] = {
         least=1,
         most=MAX_INTEGER,
     ),
-    "person": Input("The person who is to deal with it", "ada", pattern=NAME),
+    "person": Input("The person who is to deal with it", "ada", schema={"pattern": NAME}),
     "until": Input(
         f"When it comes back: {', or '.join(FORMS)}", "2h", shortest=1, longest=MAX_TIME
     ),
@@ -202,10 +202,16 @@ INPUTS: Mapping[str, Input] = {
     "state": Input("Only these states, separated by commas", "failed"),
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),
-    "assigned_to": Input("Only tasks that are assigned to this person", "ada", pattern=NAME),
+    "assigned_to": Input(
+        "Only tasks that are assigned to this person", "ada", schema={"pattern": NAME}
+    ),
     "mine": Input("Only tasks that are assigned to the caller", True),
     "unassigned": Input("Only items that are assigned to no person", True),
     "snoozed": Input("Only tasks that the caller has snoozed", True),
+    "item": _name(
+        "Only the item of the task with this id, or the questions of the job with this id",
+        "019a8b7cz4f8h2m5n9q1r3t6vw",
+    ),
     "active": Input("Only tasks that have not ended", True),
     "search": Input(
         "Only rows with this text in the id, the name, the error or the title of the task",
@@ -396,7 +402,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("try_webhook", "name"): _webhook_name(),
     ("list_deliveries", "name"): _webhook_name(),
     ("replay_webhook", "name"): _webhook_name(),
-    ("create_token", "name"): Input("The name of the token", "ci", pattern=NAME),
+    ("create_token", "name"): Input("The name of the token", "ci", schema={"pattern": NAME}),
     ("revoke_token", "name"): _name("The name of the token", "ci"),
     ("list_tasks", "state"): INPUTS["state"],
     ("list_jobs", "state"): _states("job"),

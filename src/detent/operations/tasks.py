@@ -19,7 +19,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.reviewed_diff import reviewed_diff
 from detent.operations.text_fields import reason_from, text, texts
-from detent.operations.tokens import NAME
+from detent.operations.tokens import check_person
 from detent.operations.why_reason import why_context
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
@@ -272,14 +272,8 @@ def assign_task(
     core: Core, caller: Caller, *, task_id: str, person: str | None = None
 ) -> schemas.Moved:
     """Assign a task to a person; without a person, end the assignment."""
-    if person is not None and not NAME.fullmatch(person):
-        raise Invalid(
-            f"person must be a name of letters, digits and . _ : @ - without spaces, at most 100 "
-            f"characters, not {person!r:.80}.",
-            field="person",
-            given=person,
-            hint="Use the name of the person's token, which `detent tokens` lists.",
-        )
+    if person is not None:
+        check_person(person, "person")
     return carry_out(core, caller, c.AssignTask(task_id, person))
 
 

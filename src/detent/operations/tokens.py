@@ -217,6 +217,18 @@ def _require_free_for_people(settings: Settings, caller: Caller, name: str) -> N
         )
 
 
+def check_person(given: str, field: str) -> None:
+    """Check the name of a person, which is that of their token."""
+    if not NAME.fullmatch(given):
+        raise Invalid(
+            f"{field} must be a name of letters, digits and . _ : @ - without spaces, at most 100 "
+            f"characters, not {given!r:.80}.",
+            field=field,
+            given=given,
+            hint="Use the name of the person's token, which `detent tokens` lists.",
+        )
+
+
 def _scopes(given: Sequence[str]) -> frozenset[Scope]:
     names = tuple(scope.value for scope in Scope)
     if not given:

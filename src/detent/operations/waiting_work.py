@@ -3,7 +3,7 @@
 The inbox, its count and the number in the health report come from here. Reads only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from detent.operations.cursor_pages import MAX_ROWS, of_project
 from detent.operations.refused_intake import refused_rows
 from detent.operations.registry import Caller
 from detent.operations.snoozes import snoozes_of
+from detent.operations.tokens import check_person
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 
@@ -55,6 +56,8 @@ class WaitingFilter(NamedTuple):
     assigned_to: str | None = None
     unassigned: bool = False
     snoozed: bool = False
+    #: Only the task with this id, or what the job with this id asks.
+    item: str | None = None
 
     @property
     def wants_assigned(self) -> bool:
@@ -69,7 +72,7 @@ class WaitingWork(NamedTuple):
     refused: Sequence[schemas.RefusedRow]
     #: By task id, the end of the caller's snooze.
     snoozes: Mapping[str, int]
-    #: How many tasks match that the caller has snoozed (or not, if the snoozed are wanted).
+    #: How many tasks match that the caller has snoozed.
     hidden: int
     #: How many more there are than the lists have.
     beyond: int
@@ -96,22 +99,26 @@ def person_from(
             field="assigned_to",
             allowed=("assigned_to", "mine", "unassigned"),
         )
+    if assigned_to is not None:
+        check_person(assigned_to, "assigned_to")
     return caller.name if mine else assigned_to
 
 
 def waiting_work(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -> WaitingWork:
     """What waits for the caller: snoozed items come back by themselves when their time is over."""
     snoozes = snoozes_of(view, caller.name)
-    matching, beyond = _matching_tasks(view, caller, wanted)
-    tasks = [row for row in matching if (row["id"] in snoozes) is wanted.snoozed]
+    asleep, further = _matching_tasks(view, caller, wanted, among=snoozes)
+    tasks, beyond = (
+        (asleep, further)
+        if wanted.snoozed
+        else _matching_tasks(view, caller, wanted, without=snoozes)
+    )
     alone = not (wanted.wants_assigned or wanted.snoozed)
     questions, more = _questions(view, caller, wanted) if alone else ([], 0)
     if alone and KIND_BY_REASON[PERMISSION] in wanted.kinds:
         questions = sorted([*questions, *_permissions(view, caller, wanted)], key=_question_urgency)
     refused = _refused(view, caller, wanted) if alone and REFUSED in wanted.kinds else []
-    hidden = len(matching) - len(tasks)
-    known = 0 if wanted.snoozed else beyond + more
-    return WaitingWork(tasks, questions, refused, snoozes, hidden, known)
+    return WaitingWork(tasks, questions, refused, snoozes, len(asleep) + further, beyond + more)
 
 
 def count_waiting(view: ReadTransaction, caller: Caller) -> int:
@@ -123,19 +130,42 @@ def count_waiting(view: ReadTransaction, caller: Caller) -> int:
 
 
 def _matching_tasks(
-    view: ReadTransaction, caller: Caller, wanted: WaitingFilter
+    view: ReadTransaction,
+    caller: Caller,
+    wanted: WaitingFilter,
+    *,
+    among: Collection[str] | None = None,
+    without: Collection[str] = (),
 ) -> tuple[list[Row], int]:
-    """The most urgent tasks that match, and how many more there are."""
-    within = of_project(caller, _present(intent=wanted.intent), wanted.project)
+    """The most urgent tasks that match, and how many more there are.
+
+    `among` has the ids of the only tasks that are wanted, `without` those of tasks that are not.
+    """
+    ids = _ids(wanted.item, among, without)
+    if ids == []:
+        return [], 0
+    if ids:
+        without = ()
+    within = of_project(caller, _present(intent=wanted.intent, id=ids), wanted.project)
     rows: list[Row] = []
     beyond = 0
     for where, kinds in _searches(view):
         if kinds & set(wanted.kinds):
-            found, more = _most_urgent(view, {**within, **where}, wanted, kinds)
+            found, more = _most_urgent(view, {**within, **where}, wanted, kinds, without)
             rows += found
             beyond += more
-    rows += _wanted_of(view, list(_left_behind(view, within)), wanted)
+    below = [row for row in _left_behind(view, within) if row["id"] not in without]
+    rows += _wanted_of(view, below, wanted)
     return sorted(_unsettled(view, rows), key=urgency), beyond
+
+
+def _ids(
+    item: str | None, among: Collection[str] | None, without: Collection[str]
+) -> list[str] | None:
+    """The ids of the only tasks that are searched; None if all are."""
+    if item is None:
+        return None if among is None else sorted(among)
+    return [item] if item not in without and (among is None or item in among) else []
 
 
 def urgency(row: Row) -> tuple[str, int]:
@@ -162,17 +192,25 @@ def _searches(view: ReadTransaction) -> tuple[tuple[dict[str, Any], frozenset[st
 
 
 def _most_urgent(
-    view: ReadTransaction, where: Mapping[str, Any], wanted: WaitingFilter, kinds: frozenset[str]
+    view: ReadTransaction,
+    where: Mapping[str, Any],
+    wanted: WaitingFilter,
+    kinds: frozenset[str],
+    without: Collection[str],
 ) -> tuple[list[Row], int]:
-    """The wanted tasks, by priority and age, and how many are left out."""
+    """The wanted tasks, by priority and age, and how many more there are."""
     counts = view.count_by(Query("tasks", where), "priority")
+    pages = (
+        [row for row in page if row["id"] not in without] for page in _pages(view, where, counts)
+    )
     if kinds <= set(wanted.kinds) and not (wanted.wants_assigned or wanted.unassigned):
-        rows = list(islice(chain.from_iterable(_pages(view, where, counts)), MAX_ROWS))
-        return rows, sum(counts.values()) - len(rows)
+        rows = list(islice(chain.from_iterable(pages), MAX_ROWS))
+        left_out = view.count_by(Query("tasks", {**where, "id": sorted(without)}), "priority")
+        return rows, sum(counts.values()) - sum(left_out.values()) - len(rows)
     # The columns do not have the person and the exact kind: every task is read.
     rows = []
     total = 0
-    for page in _pages(view, where, counts):
+    for page in pages:
         found = _wanted_of(view, page, wanted)
         total += len(found)
         rows += found[: MAX_ROWS - len(rows)]
@@ -264,7 +302,7 @@ def _questions(
     kinds = [each for each, kind in KIND_BY_REASON.items() if kind in wanted.kinds]
     if not kinds:
         return [], 0
-    where = {**_present(intent=wanted.intent), "kind": kinds}
+    where = {**_present(intent=wanted.intent, job_id=wanted.item), "kind": kinds}
     query = Query("questions", of_project(caller, where, wanted.project), "begun_at")
     rows = list(view.page(query._replace(limit=MAX_ROWS)))
     total = sum(view.count_by(query, "state").values())
@@ -274,7 +312,11 @@ def _questions(
 
 def _permissions(view: ReadTransaction, caller: Caller, wanted: WaitingFilter) -> Iterator[Row]:
     """What live runs ask, of tasks and of jobs without a task. Few jobs run at the same time."""
-    where = {**_present(intent=wanted.intent), "state": "running", "waited": True}
+    where = {
+        **_present(intent=wanted.intent, id=wanted.item),
+        "state": "running",
+        "waited": True,
+    }
     query = Query("jobs", of_project(caller, where, wanted.project), limit=MAX_ROWS)
     jobs = {row["id"]: row for row in view.page(query)}
     for wait in view.waits(list(jobs)) if jobs else ():
@@ -290,5 +332,7 @@ def _question_urgency(row: Row) -> tuple[str, int]:
 def _refused(
     view: ReadTransaction, caller: Caller, wanted: WaitingFilter
 ) -> list[schemas.RefusedRow]:
+    if wanted.item is not None:
+        return []  # neither a task nor a job
     rows = refused_rows(view, caller, wanted.project)
     return [row for row in rows if wanted.intent in (None, row["intent"])]

@@ -248,6 +248,24 @@ def test_the_diff_has_several_views(page: Page, detent: ReviewScene) -> None:
     expect(file(page, "src/deep/er/only.py")).to_be_in_viewport()
 
 
+#: What a busy page gets: the first entry of an element that has come nearer since.
+SEVERAL_ENTRIES = """
+window.IntersectionObserver = class extends IntersectionObserver {
+  constructor(tell, options) {
+    super((entries, self) => tell([{ isIntersecting: false }, ...entries], self), options);
+  }
+};
+"""
+
+
+def test_a_folded_file_is_read_also_on_a_busy_page(page: Page, detent: ReviewScene) -> None:
+    task_id = detent.leave(diff_of({}, {"package-lock.json": "{}\n", "a.py": "x = 1\n"}))
+    page.add_init_script(SEVERAL_ENTRIES)
+    opened(page, detent, task_id)
+    file(page, "package-lock.json").get_by_role("button", name="Unfold").click()
+    expect(file(page, "package-lock.json").locator(".code")).to_have_text(["{}"])
+
+
 def test_viewed_files_are_folded_and_stay_viewed(
     page: Page, detent: ReviewScene, simple: str
 ) -> None:

@@ -239,6 +239,12 @@ def test_a_link_opens_a_folded_file_at_its_line(page: Page, detent: ReviewScene)
     opened(page, detent, task_id, "?file=long.py&line=9000")
     expect(file(page, "long.py")).to_be_in_viewport()
     expect(page.get_by_role("button", name=re.compile("^Comment on line"))).to_have_count(0)
+    # After it, the tree leads to a folded file and leaves it folded.
+    file(page, "a3.txt").get_by_label("Viewed").check()
+    expect(file(page, "a3.txt").locator(".code")).to_have_count(0)
+    page.get_by_role("navigation", name="Changed files").get_by_text("a3.txt").click()
+    expect(page).to_have_url(re.compile("file=a3.txt$"))
+    expect(file(page, "a3.txt").get_by_role("button", name="Unfold a3.txt")).to_be_visible()
 
 
 # ---- verdicts --------------------------------------------------------------------------------

@@ -2122,7 +2122,7 @@ export interface Operations {
   find_ids: { takes: { part: string; kind?: "task" | "job" | "run" }; answers: Ids };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
-  inbox: { takes: { project?: string; kind?: string; intent?: string; assigned_to?: string; mine?: boolean; unassigned?: boolean; snoozed?: boolean }; answers: Inbox };
+  inbox: { takes: { project?: string; kind?: string; intent?: string; assigned_to?: string; mine?: boolean; unassigned?: boolean; snoozed?: boolean; item?: string }; answers: Inbox };
   install_lifecycle: { takes: object & (InstallLifecycleBody); answers: InstalledLifecycle };
   job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };

@@ -54,18 +54,23 @@ export default function HealthPage() {
   );
 }
 
+const WORST_FIRST = ["unhealthy", "degraded", "ok"];
+
+/** The heading names both parts; the verdict of `/api/health` follows fewer figures. */
 function Verdict({ health }: { health: Health }) {
-  const look = LOOKS[health.verdict] ?? "ended";
+  const parts = [health.system.verdict, health.work.verdict];
+  const worst = WORST_FIRST.find((each) => parts.includes(each)) ?? health.verdict;
+  const look = LOOKS[worst] ?? "ended";
   const shape = useTables().appearances[look]!.shape;
   return (
     <section className="verdict-box" data-look={look} aria-label="Verdict">
       <p className="verdict-word">
         <Shape name={shape} />
-        {health.verdict}
+        System {health.system.verdict}, your work {health.work.verdict}
       </p>
       <p className="faint">
-        The worst of success rate, queue and blocked tasks. The parts of the system are judged
-        separately from your work.
+        Each is the verdict of its worst figure. The worst of success rate, queue and blocked tasks,
+        which <code>detent health</code> reports, is {health.verdict}.
       </p>
       <div className="health-groups">
         <Group name="System" group={health.system} />

@@ -7,6 +7,8 @@ interface Props {
   action?: string;
   danger?: boolean;
   busy?: boolean;
+  /** Whether the focus begins on the button that does it, so that Enter confirms. */
+  enterConfirms?: boolean;
   /** The word for not doing it. */
   leave?: string;
   onDo?: () => void;
@@ -16,14 +18,16 @@ interface Props {
 
 export function Dialog(props: Props) {
   const { title, action, danger, busy, onDo, onClose, children } = props;
-  const { leave = "Close" } = props;
+  const { leave = "Close", enterConfirms = false } = props;
+  const doing = useRef<HTMLButtonElement>(null);
   const dialog = useRef<HTMLDialogElement>(null);
   // Closed before it is removed, so that the focus returns to where it was.
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
+    if (enterConfirms) doing.current?.focus();
     return () => shown?.close();
-  }, []);
+  }, [enterConfirms]);
   const closed = () => {
     if (dialog.current?.isConnected) onClose();
   };
@@ -42,6 +46,7 @@ export function Dialog(props: Props) {
           </button>
           {action && (
             <button
+              ref={doing}
               type="submit"
               className={`button ${danger ? "danger" : "primary"}`}
               disabled={busy}

@@ -77,7 +77,7 @@ export function Shell({ waiting, onLeave, children }: Props) {
               <span>{name}</span>
               {to === "/" && waiting > 0 && (
                 <span className="count">
-                  {waiting}
+                  {waiting.toLocaleString("en")}
                   <span className="unseen"> waiting</span>
                 </span>
               )}

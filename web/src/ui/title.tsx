@@ -9,7 +9,7 @@ let page = "";
 let waiting = 0;
 
 function show(): void {
-  const count = waiting ? `(${waiting}) ` : "";
+  const count = waiting ? `(${waiting.toLocaleString("en")}) ` : "";
   document.title = count + (page ? `${page} · ${PROGRAM}` : PROGRAM);
 }
 

@@ -7,6 +7,7 @@ const SIGNS = { added: "+", removed: "−", context: " ", hunk: "", file: "" };
 const MAX_LINES = 5_000;
 
 export function Value({ value }: { value: unknown }) {
+  if (value === "") return <p className="faint">An empty text.</p>;
   return <pre className="block">{shown(value)}</pre>;
 }
 

@@ -1,5 +1,5 @@
 // Shows a time relative to now; the tooltip has the local time and the exact time in UTC.
-import { useEffect, useSyncExternalStore } from "react";
+import { useSyncExternalStore } from "react";
 import { coarse, duration, exactUtc, inZone, relative } from "../time";
 
 let now = Date.now();
@@ -8,10 +8,13 @@ let ticking: ReturnType<typeof setInterval> | undefined;
 
 function watch(watcher: () => void): () => void {
   watchers.add(watcher);
-  ticking ??= setInterval(() => {
+  if (ticking === undefined) {
     now = Date.now();
-    for (const each of watchers) each();
-  }, 1_000);
+    ticking = setInterval(() => {
+      now = Date.now();
+      for (const each of watchers) each();
+    }, 1_000);
+  }
   return () => {
     watchers.delete(watcher);
     if (!watchers.size) {
@@ -23,9 +26,6 @@ function watch(watcher: () => void): () => void {
 
 /** The current time, updated every second while the page is visible. */
 export function useNow(): number {
-  useEffect(() => {
-    now = Date.now();
-  }, []);
   return useSyncExternalStore(watch, () => now);
 }
 
@@ -39,11 +39,13 @@ interface Props {
 
 export function When({ at, exact = false, brief = false }: Props) {
   const time = typeof at === "number" ? at : Date.parse(at);
-  const current = useNow();
-  const here = inZone(time);
+  // Its text and not the current time: a list can have a thousand, and few change in a second.
+  const words = useSyncExternalStore(watch, () =>
+    exact ? inZone(time) : brief ? coarse(Math.max(0, now - time)) : relative(time, now),
+  );
   return (
-    <time dateTime={new Date(time).toISOString()} title={`${here}\n${exactUtc(time)}`}>
-      {exact ? here : brief ? coarse(Math.max(0, current - time)) : relative(time, current)}
+    <time dateTime={new Date(time).toISOString()} title={`${inZone(time)}\n${exactUtc(time)}`}>
+      {words}
     </time>
   );
 }

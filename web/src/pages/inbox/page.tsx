@@ -1,19 +1,19 @@
 // The start page: the items that wait for a person, the most urgent first, with their controls.
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { InboxTask } from "../../api/schema";
 import { go, Link, useSearch } from "../../router";
 import { plural } from "../../text";
 import { type KeyHelp, useKeys } from "../../ui/keys";
 import { Empty, Loading, Trouble } from "../../ui/notes";
 import { Title } from "../../ui/title";
-import { filterFrom, groupingFrom, InboxFilters, peopleIn } from "./filters";
+import { filterFrom, groupingFrom, type InboxFilter, InboxFilters, peopleIn } from "./filters";
 import { grouped } from "./groups";
 import { Hints } from "./hints";
 import { ItemList } from "./item_list";
-import { type Waiting, waitingIn } from "./kinds";
+import type { Waiting } from "./kinds";
 import { Matter } from "./matter";
 import { Selection } from "./selection";
-import { inboxAddress, undoLast } from "./settling";
+import { inboxAddress, undoLast, useDecisions } from "./settling";
 import { useWaiting, type WaitingItems } from "./waiting";
 
 export function Inbox({ id }: { id?: string }) {
@@ -50,12 +50,15 @@ function Matters({ waiting, id }: Props) {
   const grouping = groupingFrom(search);
   const groups = useMemo(() => grouped(waiting.items, grouping), [waiting.items, grouping]);
   const items = groups.flatMap((group) => group.items);
-  const open = useOpenItem(items, id, waiting.again);
-  const choose = (each: string) => {
-    const next = new Set(chosen);
-    if (!next.delete(each)) next.add(each);
-    setChosen(next);
-  };
+  const opened = useOpenItem(items, id, filterFrom(search));
+  const { open } = opened;
+  const choose = useCallback((each: string) => {
+    setChosen((before) => {
+      const next = new Set(before);
+      if (!next.delete(each)) next.add(each);
+      return next;
+    });
+  }, []);
   useInboxKeys(items, open, choose);
   // A narrow window shows the list, or the item of the address.
   const isItem = id === undefined ? undefined : true;
@@ -74,13 +77,17 @@ function Matters({ waiting, id }: Props) {
         people={peopleIn(all)}
         onDone={() => setChosen(new Set())}
       />
-      {open ? (
+      {open || isItem ? (
         <div className="inbox" data-item={isItem}>
           <Link className="all-items" to={`/${location.search}`}>
-            All {plural(items.length, "item")}
+            All {plural(waiting.count, "item")}
           </Link>
-          <ItemList groups={groups} open={open} chosen={chosen} onChoose={choose} />
-          <Matter key={open.id} waiting={open} people={peopleIn(all)} />
+          <ItemList groups={groups} openId={open?.id} chosen={chosen} onChoose={choose} />
+          {open ? (
+            <Matter key={open.id} waiting={open} people={peopleIn(all)} />
+          ) : (
+            <Absent {...opened} />
+          )}
         </div>
       ) : (
         <Nothing filtered={[...search.keys()].length > 0} />
@@ -123,42 +130,58 @@ function Nothing({ filtered }: { filtered: boolean }) {
   );
 }
 
+/** Instead of an item that is not shown, or not yet. */
+function Absent({ reading, problem, again }: Opened) {
+  if (problem) return <Trouble problem={problem} again={again} />;
+  if (reading) return <Loading what="the item" />;
+  return (
+    <Empty title="This item is not in the inbox (any more).">
+      <p>It was decided or snoozed, its work goes on, or there is no such item.</p>
+    </Empty>
+  );
+}
+
 // ---- the open item -----------------------------------------------------------------------------
 
-/** The item of the address. When it is settled, the next one is opened. */
+interface Opened {
+  open: Waiting | undefined;
+  /** Whether the item of the address is still being looked for. */
+  reading: boolean;
+  problem: WaitingItems["problem"];
+  again: WaitingItems["again"];
+}
+
+/** The item of the address, which need not be in the list. When it is settled, the next one is
+ * opened. */
 function useOpenItem(
   items: readonly Waiting[],
   id: string | undefined,
-  again: WaitingItems["again"],
-): Waiting | undefined {
-  const place = useRef(0);
-  const known = useRef<string>(undefined);
-  const found = items.findIndex((each) => isOf(each, id));
-  if (found >= 0) {
-    place.current = found;
-    known.current = id;
+  filter: InboxFilter,
+): Opened {
+  const before = useRef<{ id?: string | undefined; item: string; place: number }>({
+    item: "",
+    place: 0,
+  });
+  const { hidden } = useDecisions();
+  const place = items.findIndex((each) => isOf(each, id));
+  const missing = id !== undefined && place < 0;
+  // The list has the most urgent items of the filter, and may be older than the item.
+  const alone = useWaiting(missing ? { item: id.replace(/:.*/, "") } : filter);
+  const beyond = missing && alone.fits ? alone.items?.find((each) => isOf(each, id)) : undefined;
+  const found = items[place] ?? beyond;
+  const wasOpen = id === undefined || (missing && before.current.id === id);
+  const next = items[Math.min(before.current.place, items.length - 1)];
+  if (found) {
+    before.current = { id, item: found.id, place: place < 0 ? before.current.place : place };
   }
-  const open = items[found >= 0 ? found : Math.min(place.current, items.length - 1)];
-  const next = open ? inboxAddress(open.id) : `/${location.search}`;
-  const missing = id !== undefined && found < 0;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `again` is written inline
+  const settled = hidden.has(before.current.item) || alone.settled;
+  const left = missing && !found && wasOpen && settled;
+  const nextAddress = next ? inboxAddress(next.id) : `/${location.search}`;
   useEffect(() => {
-    if (!missing) return;
-    const leave = () => go(next, { replace: true });
-    if (known.current === id) {
-      leave();
-      return;
-    }
-    // The list may be older than the item: the server knows whether it waits.
-    let over = false;
-    void again().then((inbox) => {
-      if (!over && inbox && !waitingIn(inbox).some((each) => isOf(each, id))) leave();
-    });
-    return () => {
-      over = true;
-    };
-  }, [id, missing, next]);
-  return open;
+    if (left) go(nextAddress, { replace: true });
+  }, [left, nextAddress]);
+  const { problem, again } = alone;
+  return { open: found ?? (wasOpen ? next : undefined), reading: !alone.settled, problem, again };
 }
 
 /** Whether the id is that of the item, or of the job without a task that asks. */

@@ -15,6 +15,10 @@ export interface WaitingItems {
   total: number | undefined;
   snoozed: number;
   problem: Problem | null;
+  /** Whether the items are those of the filter; otherwise those of the filter before. */
+  fits: boolean;
+  /** Whether the items fit and are not being read again. */
+  settled: boolean;
   /** Read the inbox again. */
   again: () => Promise<Inbox | undefined>;
 }
@@ -38,6 +42,8 @@ export function useWaiting(filter: InboxFilter = EVERYTHING): WaitingItems {
     total: inbox.data?.count,
     snoozed: inbox.data?.snoozed ?? 0,
     problem: inbox.error,
+    fits: inbox.isSuccess && !inbox.isPlaceholderData,
+    settled: inbox.isSuccess && !inbox.isPlaceholderData && !inbox.isFetching,
     again: async () => (await inbox.refetch()).data,
   };
 }

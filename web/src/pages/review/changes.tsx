@@ -159,7 +159,7 @@ function Files({ review, diff, notes, files: unsorted, since }: FilesProps) {
     },
     [files, arriving, setOpen, goTo],
   );
-  const goToPath = useGoToPath(files, shown.length === files.length, goToFile);
+  const goToPath = useGoToPath(files, shown.length === files.length, goToFile, arriving);
   useKeys(
     {
       j: () => goTo(current + 1),
@@ -327,7 +327,12 @@ function useComments(
 }
 
 /** Goes to a file and names it in the address, so that it has a link; at first, to that file. */
-function useGoToPath(files: readonly DiffFile[], ready: boolean, goTo: (index: number) => void) {
+function useGoToPath(
+  files: readonly DiffFile[],
+  ready: boolean,
+  goTo: (index: number) => void,
+  arriving: React.RefObject<boolean>,
+) {
   const [search, change] = useSearch();
   const wanted = useRef(search.get("file"));
   useEffect(() => {
@@ -338,10 +343,11 @@ function useGoToPath(files: readonly DiffFile[], ready: boolean, goTo: (index: n
   }, [files, ready, goTo]);
   return useCallback(
     (path: string) => {
+      arriving.current = false; // the reader goes elsewhere than to the lines of the link
       change({ file: path, line: null });
       goTo(files.findIndex((file) => file.path === path));
     },
-    [files, goTo, change],
+    [files, goTo, change, arriving],
   );
 }
 

@@ -81,8 +81,9 @@ function useNear(element: React.RefObject<HTMLElement | null>): boolean {
   const [near, setNear] = useState(false);
   useEffect(() => {
     const watch = new IntersectionObserver(
-      ([entry]) => {
-        if (!entry?.isIntersecting) return;
+      (entries) => {
+        // A busy page gets several together: that it was far away, and that it is near now.
+        if (!entries.some((each) => each.isIntersecting)) return;
         setNear(true);
         watch.disconnect();
       },

@@ -31,7 +31,7 @@ export function Outcome({ task }: { task: Task }) {
 /** The words of a result; the rest of it is opened by the reader. */
 function Result({ value }: { value: unknown }) {
   const summary = summaryOf(value);
-  if (summary === null) {
+  if (!summary) {
     return (
       <>
         <h3>Result</h3>

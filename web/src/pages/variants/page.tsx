@@ -73,7 +73,10 @@ function Compared({ variants }: { variants: Variants }) {
       {choosable.length > 0 && (
         <ul className="hints" aria-label="Keys">
           <li>
-            <kbd>1</kbd> to <kbd>{Math.min(variants.variants.length, 9)}</kbd> choose a variant
+            {choosable.map((each) => (
+              <kbd key={each.number}>{each.number}</kbd>
+            ))}{" "}
+            choose a variant
           </li>
         </ul>
       )}
@@ -168,6 +171,7 @@ function Choice({ variants, variant, onClose }: ChoiceProps) {
     <Dialog
       title={`Choose variant ${variant.number}?`}
       action={`Choose variant ${variant.number}`}
+      enterConfirms
       busy={busy}
       onDo={choose}
       onClose={onClose}
