@@ -83,6 +83,7 @@ def test_a_refused_decision_comes_back_with_the_reason(timed: Page, detent: Scen
 
 def test_the_count_is_the_same_everywhere(page: Page, detent: Scene) -> None:
     review(detent, "Counted")
+    review(detent, "Counted too")
     page.goto(detent.url)
     count = detent.get("/api/inbox")["count"]
     assert detent.json("inbox", "--json")["count"] == count
