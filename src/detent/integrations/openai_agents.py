@@ -45,6 +45,7 @@ with optional_package("openai-agents", "0.24", extra="openai-agents"):
     from agents.items import ToolApprovalItem
     from agents.mcp import MCPServer
     from agents.result import RunResult, RunResultStreaming
+    from agents.tool import invoke_function_tool
     from agents.tool_context import ToolContext
     from mcp.types import CallToolResult
     from mcp.types import Tool as MCPTool
@@ -159,7 +160,7 @@ class _DurableAgents:
         async def call(context: ToolContext[Any], arguments: str) -> Any:
             token = in_step.set(True)
             try:
-                result = await given.on_invoke_tool(context, arguments)
+                result = await _invoked(given, context, arguments)
             finally:
                 in_step.reset(token)
             _check_no_approval(given.name, context)
@@ -171,6 +172,8 @@ class _DurableAgents:
 
         made = copy.copy(given)
         made.on_invoke_tool = invoke
+        if isinstance(made, FunctionTool):
+            made.timeout_seconds = None  # the step has the timeout, so that its result is recorded
         return made
 
     def _handoff(self, given: Handoff[Any, Any]) -> Handoff[Any, Any]:
@@ -201,6 +204,15 @@ class _DurableAgents:
         made = copy.copy(given)
         vars(made).update(list_tools=list_tools, call_tool=call_tool)
         return made
+
+
+async def _invoked(
+    tool: FunctionTool | CustomTool, context: ToolContext[Any], arguments: str
+) -> Any:
+    """The result of a tool; a timeout can be a result too."""
+    if isinstance(tool, CustomTool):
+        return await tool.on_invoke_tool(context, arguments)
+    return await invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
 
 
 def _check_provider_executes(tool: Tool) -> None:
