@@ -241,6 +241,12 @@ def ending_with(app: App, name: str, kind: str) -> Any:
         builder.add_edge("first", name)
     elif kind == "send":
         builder.add_conditional_edges("first", lambda state: [Send(name, state)], [name])
+    elif kind == "subgraph":
+        builder.add_edge("first", name)
+        outer: Any = StateGraph(Text)
+        outer.add_node("inner", builder.compile())
+        outer.add_edge(START, "inner")
+        return outer.compile(checkpointer=DetentSaver(app))
     else:
         builder.add_edge(START, "second")
         builder.add_edge(["first", "second"], name)
@@ -248,7 +254,7 @@ def ending_with(app: App, name: str, kind: str) -> Any:
     return builder.compile(checkpointer=DetentSaver(app))
 
 
-@pytest.mark.parametrize("kind", ["edge", "send", "join", "deferred join"])
+@pytest.mark.parametrize("kind", ["edge", "send", "join", "deferred join", "subgraph"])
 @pytest.mark.parametrize("changed", ["while it waits", "after its end", "never"])
 def test_a_node_that_should_run_next_and_is_missing_is_an_error(kind: str, changed: str) -> None:
     app = App()

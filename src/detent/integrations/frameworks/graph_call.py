@@ -73,14 +73,12 @@ class GraphCall:
         """
         if not self.made(state.metadata):
             return given
-        saved = saver.get_tuple(self.config)
-        names = [] if saved is None else [*_nodes_due(saved.checkpoint["channel_values"])]
-        lost = sorted({each for each in names if each not in graph.nodes})
+        lost = ", ".join(sorted({*_missing(graph, graph, saver, state)}))
         if lost:
             raise CodeChanged(
-                f"the graph of the thread {self.thread!r} should continue with {', '.join(lost)}, "
-                "which the present graph does not have. Give the node its earlier name, or submit "
-                "the task again."
+                f"the graph of the thread {self.thread!r} should continue with {lost}, which the "
+                "present graph does not have. Give the node its earlier name, or submit the task "
+                "again."
             )
         return None
 
@@ -92,6 +90,19 @@ class GraphCall:
                 "ended. Submit the task again, and use the thread in one task at a time."
             )
         return dict(state.values)
+
+
+def _missing(whole: Graph, graph: Graph, saver: DetentSaver, state: StateSnapshot) -> Iterator[str]:
+    """The nodes that should run next and are not in the graph, or not in one of its subgraphs."""
+    saved = saver.get_tuple(state.config)
+    due = () if saved is None else _nodes_due(saved.checkpoint["channel_values"])
+    yield from (each for each in due if each not in graph.nodes)
+    begun = [each for each in state.tasks if isinstance(each.state, Mapping)]
+    subgraphs = dict(graph.get_subgraphs()) if begun else {}
+    for task in begun:
+        if task.name in subgraphs:
+            within = whole.get_state(task.state)
+            yield from _missing(whole, subgraphs[task.name], saver, within)
 
 
 def _nodes_due(channels: Mapping[str, Any]) -> Iterator[str]:
