@@ -52,7 +52,8 @@ class Settings:
         False, "Allow the gateway to listen on an address other than loopback"
     )
     gateway_hosts: tuple[str, ...] = setting(
-        (), "Additional host names that the gateway accepts in the Host header"
+        (),
+        "Additional host names, with their ports, that the gateway accepts in the Host header",
     )
     gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; only on loopback")
     gateway_body_limit: int = setting(10_485_760, "Maximum size of a request body", "bytes")

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 
 from detent import App, AsyncRun, Run
 from detent.app.handle import Handle
@@ -217,6 +217,70 @@ def test_any_value_of_an_interrupt_is_shown() -> None:
     handle.answer(5)
     harness.drain()
     assert done(handle) == 15
+
+
+class Text(TypedDict, total=False):
+    text: str
+
+
+def ending_with(app: App, name: str, kind: str) -> Any:
+    """A graph whose last node has that name and asks; `kind` says what leads to it."""
+    builder: Any = StateGraph(Text)
+
+    def first(_: Text) -> Text:
+        return {"text": "draft"}
+
+    def last(state: Text) -> Text:
+        return {"text": f"{state['text']}, {interrupt('Publish?')}"}
+
+    builder.add_node("first", first)
+    builder.add_node("second", lambda _: {})
+    builder.add_node(name, last, defer=kind == "deferred join")
+    builder.add_edge(START, "first")
+    if kind == "edge":
+        builder.add_edge("first", name)
+    elif kind == "send":
+        builder.add_conditional_edges("first", lambda state: [Send(name, state)], [name])
+    elif kind == "subgraph":
+        builder.add_edge("first", name)
+        outer: Any = StateGraph(Text)
+        outer.add_node("inner", builder.compile())
+        outer.add_edge(START, "inner")
+        return outer.compile(checkpointer=DetentSaver(app))
+    else:
+        builder.add_edge(START, "second")
+        builder.add_edge(["first", "second"], name)
+    builder.add_edge(name, END)
+    return builder.compile(checkpointer=DetentSaver(app))
+
+
+@pytest.mark.parametrize("kind", ["edge", "send", "join", "deferred join", "subgraph"])
+@pytest.mark.parametrize("changed", ["while it waits", "after its end", "never"])
+def test_a_node_that_should_run_next_and_is_missing_is_an_error(kind: str, changed: str) -> None:
+    app = App()
+    graphs = [ending_with(app, "publish", kind)]
+
+    @app.intent("work")
+    def work(run: Run) -> str:
+        text: str = run_graph(run, graphs[-1], {})["text"]
+        run.sleep(60)
+        return text
+
+    harness = Harness(app)
+    handle = harness.submit("work")
+    harness.drain()
+    if changed == "while it waits":
+        graphs.append(ending_with(app, "release", kind))
+    handle.answer("yes")
+    harness.drain()
+    if changed == "after its end":
+        graphs.append(ending_with(app, "release", kind))
+    harness.drain(advance=True)
+    if changed == "while it waits":
+        assert "should continue with publish, which the present graph does not" in error_of(handle)
+        assert handle.job().error_class == "error"
+    else:
+        assert done(handle) == "draft, yes"
 
 
 def test_a_graph_with_another_checkpointer_is_refused() -> None:

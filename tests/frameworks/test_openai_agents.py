@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, ModelResponse, RunConfig, Usage, function_tool, set_trace_processors
+from agents import Agent, ModelResponse, RunConfig, function_tool, set_trace_processors
 from agents.mcp import MCPServerStdio
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tracing import TracingProcessor
@@ -20,25 +20,8 @@ from detent.integrations.openai_agents import run_agent
 from detent.testing import Harness
 from tests.frameworks import agents_trip as scene
 from tests.frameworks.kills import check, kill_everywhere
+from tests.frameworks.scripted_agents import USAGE, Counted, handled, recorded
 from tests.worker.waiting import done, error_of, installation, until, working
-
-USAGE = Usage(requests=1, input_tokens=100, output_tokens=7)
-
-
-class Counted(ScriptedModel):
-    """Gives the response for the number of results that it sees, also after a replay."""
-
-    def __init__(self, *outputs: list[Any]) -> None:
-        super().__init__()
-        self.model = "scripted-1"
-        self.outputs, self.requests = outputs, 0
-
-    async def get_response(
-        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
-    ) -> ModelResponse:
-        self.requests += 1
-        seen = 0 if isinstance(input, str) else sum("output" in each for each in input)
-        return ModelResponse(self.outputs[seen], USAGE, None)
 
 
 @pytest.fixture
@@ -46,22 +29,6 @@ def calls(tmp_path: Path) -> Iterator[Path]:
     scene.calls_file = tmp_path / "calls"
     yield scene.calls_file
     scene.calls_file = Path("calls")
-
-
-def handled(agent: Agent[Any], retries: int = 1, **options: Any) -> Harness:
-    """A harness whose intent `work` runs the agent."""
-    app = App()
-
-    @app.intent("work", retry={"retries": retries})
-    async def work(run: AsyncRun) -> str:
-        return str((await run_agent(run, agent, "go", **options)).final_output)
-
-    return Harness(app)
-
-
-def recorded(harness: Harness, handle: Handle[Any]) -> list[str]:
-    with harness.store.read() as view:
-        return [each.name for each in view.job_checkpoints(handle.job_id)]
 
 
 def asks(handle: Handle[Any]) -> bool:
@@ -282,20 +249,6 @@ def test_traces_are_sent_only_if_wanted(tracing: bool) -> None:
 
 
 # ---- mistakes --------------------------------------------------------------------------------
-
-
-def test_a_result_that_cannot_be_stored_is_refused() -> None:
-    @function_tool(failure_error_function=None)
-    def look() -> object:
-        """Look."""
-        return object()
-
-    model = Counted([function_call("look", "{}", call_id="c1")], [assistant_message("done")])
-    harness = handled(Agent(name="a", model=model, tools=[look]), retries=0)
-    handle = harness.submit("work")
-    harness.drain(advance=True)
-    assert "the result of step 'a__tool:look:c1#1' cannot be stored" in error_of(handle)
-    assert recorded(harness, handle) == ["a__model.request#1"]
 
 
 def test_a_changed_conversation_is_refused_on_replay() -> None:

@@ -92,11 +92,20 @@ class Journal:
         order. The end of a long key is replaced by its digest.
         """
         self._ordinals[key] += 1
+        return self._numbered(key)
+
+    def _numbered(self, key: str) -> str:
         number = f"#{self._ordinals[key]}"
         if len(key) + len(number) > LONGEST_NAME:
             digest = hashlib.sha256(key.encode()).hexdigest()[:16]
             key = f"{key[: LONGEST_NAME - len(number) - len(digest) - 1]}~{digest}"
         return key + number
+
+    def number_again(self, name: str, key: str) -> None:
+        """Let the next call have this name, of a call that has recorded nothing."""
+        if self._numbered(key) == name:  # no other call has been numbered since
+            self._ordinals[key] -= 1
+            self.reached.discard(self.prefix + name)
 
     def _may_have_checkpoints(self) -> bool:
         """False for the first run of a job without a plan: it has recorded nothing."""

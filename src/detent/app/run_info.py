@@ -80,6 +80,11 @@ class RunInfo:
         return self._journal.numbered(key)
 
 
+def number_again(run: RunInfo, name: str, key: str) -> None:
+    """Let the next call have this name of `numbered(key)`: the call has recorded nothing."""
+    run._journal.number_again(name, key)
+
+
 def names_are_optional(run: RunInfo, prefix: str) -> None:
     """Do not warn if an execution does not use a recorded name with this prefix again."""
     run._journal.optional.add(prefix)

@@ -201,7 +201,8 @@ FAILURES: Mapping[str, Code] = {
         4,
         "The gateway does not serve the host in the header `Host`.",
         "Only known host names are served; this prevents DNS rebinding.",
-        "Use 127.0.0.1 or localhost with the port, or add the name to `gateway.hosts`.",
+        "Use 127.0.0.1 or localhost with the port, or add the header's value, with its port, to "
+        "`gateway.hosts`.",
     ),
     # Unauthorized, Forbidden
     "unauthorized": Code(

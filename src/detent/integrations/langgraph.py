@@ -12,18 +12,16 @@ from detent.app.async_run_context import AsyncRun
 from detent.app.run_context import Run
 from detent.app.run_info import names_are_optional
 from detent.errors import Invalid
-from detent.integrations.frameworks.graph_call import GraphCall
+from detent.integrations.frameworks.graph_call import Graph, GraphCall
 from detent.integrations.frameworks.graph_saver import DetentSaver, fenced_by
 from detent.optional_package import optional_package
 
 with optional_package("langgraph", "1.2.22", extra="langgraph"):
     from langchain_core.runnables import RunnableConfig
-    from langgraph.pregel import Pregel
     from langgraph.types import Command, Interrupt
 
 __all__ = ["DetentSaver", "arun_graph", "run_graph"]
 
-Graph = Pregel[Any, Any, Any, Any]
 #: The prefix of the names of questions.
 QUESTION = "interrupt:"
 
@@ -41,7 +39,7 @@ def run_graph(
         state = graph.get_state(call.config)
         if (earlier := call.earlier_checkpoint(saver, state)) is not None:
             return call.values(graph.get_state(earlier))
-        command = None if call.made(state.metadata) else given
+        command = call.begin(graph, saver, state, given)
         # Not `state.next`, which lacks tasks that have stored their writes before a crash.
         while command is not None or state.tasks:
             if command is None and state.interrupts:
@@ -63,7 +61,7 @@ async def arun_graph(
         state = await graph.aget_state(call.config)
         if (earlier := call.earlier_checkpoint(saver, state)) is not None:
             return call.values(await graph.aget_state(earlier))
-        command = None if call.made(state.metadata) else given
+        command = call.begin(graph, saver, state, given)
         while command is not None or state.tasks:
             if command is None and state.interrupts:
                 answers = {

@@ -11,7 +11,13 @@ from typing import Any
 
 from detent.app.async_run_context import AsyncRun, awaitable
 from detent.app.run_context import Run
-from detent.integrations.frameworks.agents_model import DurableModel, DurableModelProvider, Price
+from detent.errors import Invalid
+from detent.integrations.frameworks.agents_model import (
+    DurableModel,
+    DurableModelProvider,
+    Price,
+    in_step,
+)
 from detent.integrations.frameworks.agents_session import DurableSession
 from detent.integrations.frameworks.approval import ask_approval
 from detent.integrations.frameworks.step_names import next_prefix
@@ -20,24 +26,33 @@ from detent.optional_package import optional_package
 with optional_package("openai-agents", "0.24", extra="openai-agents"):
     from agents import (
         Agent,
+        ApplyPatchTool,
+        ComputerTool,
+        CustomTool,
         FunctionTool,
         Handoff,
+        LocalShellTool,
         Model,
         RunConfig,
         Runner,
         Session,
+        ShellTool,
         StreamEvent,
+        Tool,
         ToolExecutionConfig,
     )
+    from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
     from agents.items import ToolApprovalItem
     from agents.mcp import MCPServer
     from agents.result import RunResult, RunResultStreaming
+    from agents.tool import invoke_function_tool
     from agents.tool_context import ToolContext
-    from mcp.types import CallToolResult, Tool
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as MCPTool
     from pydantic import TypeAdapter
 
 Listener = Callable[[StreamEvent], Awaitable[None]]
-MCP_TOOLS: TypeAdapter[list[Tool]] = TypeAdapter(list[Tool])
+MCP_TOOLS: TypeAdapter[list[MCPTool]] = TypeAdapter(list[MCPTool])
 
 
 async def run_agent(
@@ -117,9 +132,7 @@ class _DurableAgents:
         made = self._agents[id(given)] = given.clone()
         if isinstance(given.model, Model):
             made.model = self._model(given.model)
-        made.tools = [
-            self._tool(each) if isinstance(each, FunctionTool) else each for each in given.tools
-        ]
+        made.tools = [self._tool(each) for each in given.tools]
         made.mcp_servers = [self._server(each) for each in given.mcp_servers]
         made.handoffs = [
             self._handoff(each) if isinstance(each, Handoff) else self.agent(each)
@@ -139,15 +152,28 @@ class _DurableAgents:
     def _model(self, given: Model) -> Model:
         return DurableModel(given, self.run, self.name, self.price)
 
-    def _tool(self, given: FunctionTool) -> FunctionTool:
+    def _tool(self, given: Tool) -> Tool:
+        if not isinstance(given, FunctionTool | CustomTool):
+            _check_provider_executes(given)
+            return given
+
+        async def call(context: ToolContext[Any], arguments: str) -> Any:
+            token = in_step.set(True)
+            try:
+                result = await _invoked(given, context, arguments)
+            finally:
+                in_step.reset(token)
+            _check_no_approval(given.name, context)
+            return result
+
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             name = f"{self.name}__tool:{given.name}:{context.tool_call_id}"
-            return await self.run.step(
-                self.run.numbered(name), given.on_invoke_tool, context, arguments
-            )
+            return await self.run.step(self.run.numbered(name), call, context, arguments)
 
         made = copy.copy(given)
         made.on_invoke_tool = invoke
+        if isinstance(made, FunctionTool):
+            made.timeout_seconds = None  # the step has the timeout, so that its result is recorded
         return made
 
     def _handoff(self, given: Handoff[Any, Any]) -> Handoff[Any, Any]:
@@ -159,7 +185,7 @@ class _DurableAgents:
         return made
 
     def _server(self, given: MCPServer) -> MCPServer:
-        async def list_tools(*args: Any, **kwargs: Any) -> list[Tool]:
+        async def list_tools(*args: Any, **kwargs: Any) -> list[MCPTool]:
             async def call() -> Any:
                 found = await given.list_tools(*args, **kwargs)
                 return MCP_TOOLS.dump_python(found, mode="json", by_alias=True)
@@ -178,3 +204,41 @@ class _DurableAgents:
         made = copy.copy(given)
         vars(made).update(list_tools=list_tools, call_tool=call_tool)
         return made
+
+
+async def _invoked(
+    tool: FunctionTool | CustomTool, context: ToolContext[Any], arguments: str
+) -> Any:
+    """The result of a tool; a timeout can be a result too."""
+    if isinstance(tool, CustomTool):
+        return await tool.on_invoke_tool(context, arguments)
+    return await invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
+
+
+def _check_provider_executes(tool: Tool) -> None:
+    """Refuse a tool that the SDK executes here, since its calls are not recorded."""
+    local = isinstance(tool, ApplyPatchTool | ComputerTool | LocalShellTool)
+    if local or (isinstance(tool, ShellTool) and tool.executor is not None):
+        raise Invalid(
+            f"the calls of a {type(tool).__name__} cannot be recorded, so that every replay would "
+            "repeat them. Offer a function_tool that does the same; its calls are recorded.",
+            field="tools",
+            given=tool.name,
+        )
+
+
+def _check_no_approval(tool: str, context: ToolContext[Any]) -> None:
+    """Refuse the result of an agent that a tool has run and that waits for an approval."""
+    if context.tool_call is None:
+        return
+    scope = get_agent_tool_state_scope(context)
+    result = peek_agent_tool_run_result(context.tool_call, scope_id=scope)
+    if result is not None and result.interruptions:
+        names = ", ".join(each.tool_name or "a tool" for each in result.interruptions)
+        raise Invalid(
+            f"the agent of the tool {tool!r} wants to call {names}, which needs an approval. An "
+            "agent that a tool runs cannot wait: use as_tool(…, needs_approval=True), which asks "
+            "before the agent runs, or a handoff to the agent.",
+            field="needs_approval",
+            given=names,
+        )

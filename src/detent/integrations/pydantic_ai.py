@@ -220,7 +220,7 @@ class DetentOperationBackend(JournalCallableOperationBackend[None]):
         if isinstance(operation_id, ModelRequestId):
             model_id, messages, *_ = cast("tuple[str | None, list[ModelMessage]]", cache_key)
             conversation = _conversation(model_id, messages)
-            return await recorded_request(run, run.numbered(name), conversation, call, _price)
+            return await recorded_request(run, name, conversation, call, _price)
         if isinstance(operation_id, ModelCompactMessagesId):
             return await run.step(run.numbered(name), paid_call, run, call, _price)
         if isinstance(operation_id, ToolsetCallToolId | ToolsetValidateToolArgumentsId):

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
 from decimal import Decimal
 from typing import Any
 
 from detent.app.async_run_context import AsyncRun
 from detent.app.charges import Charge
 from detent.app.failures import NetworkError
+from detent.app.paid_call import paid_call
 from detent.integrations.frameworks.recorded_request import recorded_request
 from detent.kernel.budget import cost_from
 from detent.optional_package import optional_package
@@ -23,6 +25,8 @@ Price = Callable[[ModelResponse], float | Decimal]
 RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 #: The number of events of a stream that wait for their reader.
 MAX_EVENTS = 100
+#: Whether the code runs in a durable step, as an agent that a tool runs.
+in_step: ContextVar[bool] = ContextVar("detent_openai_agents_step", default=False)
 
 
 class DurableModel(Model):
@@ -44,8 +48,7 @@ class DurableModel(Model):
             response = await self.model.get_response(system_instructions, input, *args, **kwargs)
             return RESPONSE.dump_python(response, mode="json", by_alias=True)
 
-        name = self.run.numbered(f"{self.name}__model.request")
-        recorded = await recorded_request(self.run, name, _conversation(input), call, self._charge)
+        recorded = await self._request("request", input, call, self._charge)
         return RESPONSE.validate_python(recorded)
 
     async def stream_response(
@@ -66,10 +69,7 @@ class DurableModel(Model):
                 await events.put(event)
             raise NetworkError("the stream of the model ended before its response was complete")
 
-        name = self.run.numbered(f"{self.name}__model.stream")
-        request = recorded_request(
-            self.run, name, _conversation(input), call, self._charge_of_stream
-        )
+        request = self._request("stream", input, call, self._charge_of_stream)
         task = asyncio.create_task(_ended(request, events))
         try:
             while (event := await events.get()) is not None:
@@ -85,6 +85,18 @@ class DurableModel(Model):
     def get_retry_advice(self, request: Any) -> Any:
         """The advice of the model."""
         return self.model.get_retry_advice(request)
+
+    async def _request(
+        self,
+        kind: str,
+        given: str | list[TResponseInputItem],
+        call: Callable[[], Awaitable[Any]],
+        charge: Callable[[Any], Charge],
+    ) -> Any:
+        if in_step.get():
+            return await paid_call(self.run, call, charge)
+        key = f"{self.name}__model.{kind}"
+        return await recorded_request(self.run, key, _conversation(given), call, charge)
 
     def _charge(self, payload: Any) -> Charge:
         response = RESPONSE.validate_python(payload)

@@ -4,11 +4,11 @@ The metadata of each checkpoint names the call. A replay thus finds what the cal
 other calls have used the thread since then.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detent.app.async_run_context import AsyncRun
-from detent.app.failures import DependencyMissing, Failure
+from detent.app.failures import CodeChanged, DependencyMissing, Failure
 from detent.app.run_context import Run
 from detent.integrations.frameworks.graph_saver import DetentSaver
 from detent.operations.graph_rows import thread_name
@@ -16,10 +16,14 @@ from detent.optional_package import optional_package
 
 with optional_package("langgraph", "1.2.22", extra="langgraph"):
     from langchain_core.runnables import RunnableConfig
+    from langgraph.pregel import Pregel
     from langgraph.types import StateSnapshot
 
+Graph = Pregel[Any, Any, Any, Any]
 #: The keys of the metadata of a checkpoint: the job that made it, and which call of the handler.
 JOB, CALL = "detent_job", "detent_call"
+#: The channel with the nodes that `Send` has called.
+TASKS = "__pregel_tasks"
 
 
 class GraphCall:
@@ -61,6 +65,23 @@ class GraphCall:
             )
         return None
 
+    def begin(self, graph: Graph, saver: DetentSaver, state: StateSnapshot, given: Any) -> Any:
+        """What the graph starts with: None if it continues.
+
+        LangGraph ignores nodes that should run next and are not in the graph, so that a changed
+        graph would end early.
+        """
+        if not self.made(state.metadata):
+            return given
+        lost = ", ".join(sorted({*_missing(graph, graph, saver, state)}))
+        if lost:
+            raise CodeChanged(
+                f"the graph of the thread {self.thread!r} should continue with {lost}, which the "
+                "present graph does not have. Give the node its earlier name, or submit the task "
+                "again."
+            )
+        return None
+
     def values(self, state: StateSnapshot) -> dict[str, Any]:
         """The values of the state with which this call has ended."""
         if state.tasks:
@@ -69,3 +90,31 @@ class GraphCall:
                 "ended. Submit the task again, and use the thread in one task at a time."
             )
         return dict(state.values)
+
+
+def _missing(whole: Graph, graph: Graph, saver: DetentSaver, state: StateSnapshot) -> Iterator[str]:
+    """The nodes that should run next and are not in the graph, or not in one of its subgraphs."""
+    saved = saver.get_tuple(state.config)
+    due = () if saved is None else _nodes_due(saved.checkpoint["channel_values"])
+    yield from (each for each in due if each not in graph.nodes)
+    begun = [each for each in state.tasks if isinstance(each.state, Mapping)]
+    subgraphs = dict(graph.get_subgraphs()) if begun else {}
+    for task in begun:
+        if task.name in subgraphs:
+            within = whole.get_state(task.state)
+            yield from _missing(whole, subgraphs[task.name], saver, within)
+
+
+def _nodes_due(channels: Mapping[str, Any]) -> Iterator[str]:
+    """The nodes that a checkpoint wants to run, by the names of its channels in LangGraph."""
+    for channel, value in channels.items():
+        kind, _, rest = channel.partition(":")
+        if channel.startswith("branch:to:"):
+            yield channel.removeprefix("branch:to:")
+        elif channel == TASKS:
+            yield from (each.node for each in value)
+        elif kind == "join":
+            starts, _, end = rest.rpartition(":")
+            ended = value if isinstance(value, set) else value[0]  # a pair if the node is deferred
+            if set(ended) == set(starts.split("+")):
+                yield end
