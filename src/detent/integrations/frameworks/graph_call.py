@@ -5,7 +5,7 @@ other calls have used the thread since then.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from detent.app.async_run_context import AsyncRun
 from detent.app.failures import CodeChanged, DependencyMissing, Failure
@@ -101,8 +101,8 @@ def _missing(whole: Graph, graph: Graph, saver: DetentSaver, state: StateSnapsho
     subgraphs = dict(graph.get_subgraphs()) if begun else {}
     for task in begun:
         if task.name in subgraphs:
-            within = whole.get_state(task.state)
-            yield from _missing(whole, subgraphs[task.name], saver, within)
+            within = whole.get_state(cast(RunnableConfig, task.state))
+            yield from _missing(whole, cast(Graph, subgraphs[task.name]), saver, within)
 
 
 def _nodes_due(channels: Mapping[str, Any]) -> Iterator[str]:
