@@ -40,7 +40,7 @@ class LeaderService:
         self.election = election
         self.work = work
         self.pause_s, self.poll_s = pause_s, poll_s
-        self._failures = FailureLog(log, election.role, f"{election.role} works again", poll_s)
+        self._failures = FailureLog(log, election.role, f"{election.role}: working again", poll_s)
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=election.role, daemon=True)
 
