@@ -44,6 +44,17 @@ Hook = Callable[[str, c.Command], None]
 T = TypeVar("T")
 
 
+class HarnessStore(MemoryStore):
+    """A store in memory without waits: only `drain` executes jobs, in the thread of the test."""
+
+    def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002
+        raise AssertionError(
+            "The job has not ended, and nothing executes it while the test waits for its result. "
+            "Call `harness.drain()` first; `harness.drain(advance=True)` also ends sleeps and "
+            "retries."
+        )
+
+
 class HarnessEngineClient(EngineClient):
     """An engine client that calls the hooks before and after every write, in the same thread."""
 
@@ -110,7 +121,7 @@ class Harness:
 
     def __init__(self, app: App, store: Store | None = None) -> None:
         self.clock = VirtualClock()
-        self.store: Store = store or MemoryStore(self.clock)
+        self.store: Store = store or HarnessStore(self.clock)
         self.engine = Engine(self.store)
         self.app = app.bind(Core(self.store, self.engine, Settings()))
         app.check()
