@@ -437,22 +437,6 @@ def test_a_handle_says_what_became_of_the_work() -> None:
         waiting.result()
 
 
-def test_a_result_in_a_harness_needs_a_drain() -> None:
-    """Nothing executes the job while the test waits, so waiting would never end."""
-    app = App()
-
-    @app.intent("greet")
-    def greet() -> str:
-        return "hello"
-
-    harness = Harness(app)
-    handle = harness.submit("greet")
-    with pytest.raises(AssertionError, match=r"Call `harness\.drain\(\)` first"):
-        handle.result()
-    harness.drain()
-    assert handle.result() == "hello"
-
-
 @pytest.mark.parametrize("url", ["{home}/a/x.db", "sqlite://{home}/a/x.db", "~/a/x.db"])
 def test_run_directories_go_beside_the_database_however_it_is_named(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
