@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,9 +46,15 @@ T = TypeVar("T")
 
 
 class HarnessStore(MemoryStore):
-    """A store in memory without waits: only `drain` executes jobs, in the thread of the test."""
+    """A store in memory that the thread of the test does not wait for: `drain` would not run."""
 
-    def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self._thread = threading.get_ident()
+
+    def wait(self, after: int, timeout_s: float) -> bool:
+        if threading.get_ident() != self._thread:
+            return super().wait(after, timeout_s)
         raise AssertionError(
             "The job has not ended, and nothing executes it while the test waits for its result. "
             "Call `harness.drain()` first; `harness.drain(advance=True)` also ends sleeps and "
